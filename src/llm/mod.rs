@@ -1,0 +1,1 @@
+//! Model providers: one trait, one file per wire protocol.

@@ -1,0 +1,9 @@
+//! Sessions as values: entries, messages, the tree, the context, statistics.
+//!
+//! # Invariants
+//! - No I/O, no clock, no random numbers, nothing async: the same input gives the same output.
+//! - Nothing here recurses over a tree or over nested JSON.
+
+pub mod entry;
+pub mod json;
+pub mod message;
