@@ -4,6 +4,9 @@
 //! - No I/O, no clock, no random numbers, nothing async: the same input gives the same output.
 //! - Nothing here recurses over a tree or over nested JSON.
 
+pub mod context;
 pub mod entry;
 pub mod json;
 pub mod message;
+pub mod request;
+pub mod tree;
