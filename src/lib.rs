@@ -1,6 +1,7 @@
 //! Coding-agent sessions as append-only JSONL trees, in the format of Pi.
 
 pub mod session;
+pub mod storage;
 
 #[cfg(feature = "models")]
 pub mod llm;

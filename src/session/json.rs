@@ -215,13 +215,31 @@ impl Extra {
 }
 
 /// Makes `bytes` readable as JSON text of a strict reader: bytes that are not UTF-8 and escapes of lone surrogates
-/// become U+FFFD. Borrows where nothing had to change.
+/// become U+FFFD, raw control characters in strings become escapes. Borrows where nothing had to change.
 pub fn well_formed(bytes: &[u8]) -> Cow<'_, str> {
-    let text = String::from_utf8_lossy(bytes);
-    match repair_surrogates(&text) {
-        Some(repaired) => Cow::Owned(repaired),
-        None => text,
+    let mut text = String::from_utf8_lossy(bytes);
+    if let Some(repaired) = repair_surrogates(&text) {
+        text = Cow::Owned(repaired);
     }
+    if text.bytes().any(|byte| byte < 0x20) {
+        text = Cow::Owned(escape_controls(&text));
+    }
+    text
+}
+
+/// Escapes the control characters inside strings; those between values stay.
+fn escape_controls(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 16);
+    let (mut in_string, mut after_backslash) = (false, false);
+    for char in text.chars() {
+        match char {
+            '\u{0}'..='\u{1f}' if in_string => escaped.push_str(&format!("\\u{:04x}", u32::from(char))),
+            _ => escaped.push(char),
+        }
+        in_string ^= char == '"' && !after_backslash;
+        after_backslash = in_string && char == '\\' && !after_backslash;
+    }
+    escaped
 }
 
 /// Replaces escapes of lone surrogates (`\ud83d` without its other half) by `\ufffd`; `None` where there are none.
@@ -282,6 +300,11 @@ mod tests {
     #[test]
     fn bad_bytes_become_the_replacement_character() {
         assert_eq!(well_formed(b"\"a\xffb\""), "\"a\u{fffd}b\"");
+    }
+
+    #[test]
+    fn control_characters_in_strings_become_escapes() {
+        assert_eq!(well_formed(b"{\"a\":\t\"x\0\\\"\x01\"}"), "{\"a\":\t\"x\\u0000\\\"\\u0001\"}");
     }
 
     #[test]

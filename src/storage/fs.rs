@@ -1,0 +1,350 @@
+//! The file system as session storage uses it: one trait, so that tests can fail any step of it.
+//!
+//! # Invariants
+//! - Storage touches files through [`Fs`] alone, and [`StdFs`] is the only owner of `std::fs` there.
+//! - New files are private (0600) from the moment they exist, new folders too (0700).
+//! - [`FsFile::append`] is one `write` call; it may be short.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What `stat` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileMeta {
+    /// Length in bytes.
+    pub len: u64,
+    /// Last change of the content, in nanoseconds since the Unix epoch.
+    pub modified_ns: i128,
+    /// Device and inode; zero where the system has none.
+    pub identity: (u64, u64),
+    /// Permission bits; zero where the system has none.
+    pub mode: u32,
+    /// File, folder, link or something else.
+    pub kind: FileKind,
+}
+
+/// What a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link (only from [`Fs::link_metadata`] and [`Fs::read_dir`]).
+    Link,
+    /// A pipe, a socket, a device.
+    Other,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenFor {
+    /// Reading.
+    Read,
+    /// Reading, and appending with `O_APPEND`.
+    Append,
+    /// Appending to a private file that must not exist yet.
+    CreateNew,
+    /// Appending to a private file that may exist (for lock files).
+    CreateOrOpen,
+}
+
+/// The steps of a file system that storage needs.
+pub trait Fs: Send + Sync + Debug {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn open(&self, path: &Path, how: OpenFor) -> io::Result<Arc<dyn FsFile>>;
+
+    /// `stat`, following links.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn metadata(&self, path: &Path) -> io::Result<FileMeta>;
+
+    /// `lstat`.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn link_metadata(&self, path: &Path) -> io::Result<FileMeta>;
+
+    /// The names in a folder, in no order, with what they are (links as links).
+    ///
+    /// # Errors
+    /// What the system says.
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<(PathBuf, FileKind)>>;
+
+    /// Creates a folder and its parents, private.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+
+    /// Renames a file over another, atomically.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file a second name that must not exist yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a folder survive a power cut.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// The path without links.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
+}
+
+/// An open file.
+pub trait FsFile: Send + Sync + Debug {
+    /// Reads at a position; fewer bytes than asked for may come, none at the end.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// One `write` at the end of the file; returns how many bytes it took.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn append(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// `fdatasync`.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Cuts the file to `len` bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+
+    /// `fstat`.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn metadata(&self) -> io::Result<FileMeta>;
+
+    /// Sets the permission bits, where the system has them.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn set_mode(&self, mode: u32) -> io::Result<()>;
+
+    /// Takes the exclusive advisory lock, waiting for it. The system frees it when the last handle closes.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn lock(&self) -> io::Result<()>;
+
+    /// Takes the exclusive advisory lock if it is free; false if another handle has it.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn try_lock(&self) -> io::Result<bool>;
+
+    /// Frees the lock.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn unlock(&self) -> io::Result<()>;
+}
+
+/// Fills `buffer` from `offset` on.
+///
+/// # Errors
+/// What the system says, and `UnexpectedEof` when the file ends before.
+pub fn read_exact_at(file: &dyn FsFile, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match file.read_at(buffer, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => {
+                buffer = &mut buffer[len..];
+                offset += len as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The file system of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StdFs;
+
+#[expect(clippy::disallowed_methods, reason = "the one owner of std::fs in storage")]
+mod std_fs {
+    use std::fs::{self, File, OpenOptions, TryLockError};
+    use std::io::{self, Write as _};
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+
+    use super::{FileKind, FileMeta, Fs, FsFile, OpenFor, StdFs};
+
+    #[derive(Debug)]
+    struct StdFile(File);
+
+    fn kind_of(file_type: fs::FileType) -> FileKind {
+        if file_type.is_file() {
+            FileKind::File
+        } else if file_type.is_dir() {
+            FileKind::Folder
+        } else if file_type.is_symlink() {
+            FileKind::Link
+        } else {
+            FileKind::Other
+        }
+    }
+
+    fn meta_of(meta: &fs::Metadata) -> FileMeta {
+        #[cfg(unix)]
+        let (identity, mode) = {
+            use std::os::unix::fs::MetadataExt as _;
+            ((meta.dev(), meta.ino()), meta.mode() & 0o7777)
+        };
+        #[cfg(not(unix))]
+        let (identity, mode) = ((0, 0), 0);
+        let since_epoch = |time: std::time::SystemTime| match time.duration_since(std::time::UNIX_EPOCH) {
+            Ok(after) => after.as_nanos() as i128,
+            Err(before) => -(before.duration().as_nanos() as i128),
+        };
+        let modified_ns = meta.modified().map_or(0, since_epoch);
+        FileMeta { len: meta.len(), modified_ns, identity, mode, kind: kind_of(meta.file_type()) }
+    }
+
+    impl Fs for StdFs {
+        fn open(&self, path: &Path, how: OpenFor) -> io::Result<Arc<dyn FsFile>> {
+            let mut options = OpenOptions::new();
+            options.read(true);
+            match how {
+                OpenFor::Read => {}
+                OpenFor::Append => drop(options.append(true)),
+                OpenFor::CreateNew => drop(options.append(true).create_new(true)),
+                OpenFor::CreateOrOpen => drop(options.append(true).create(true)),
+            }
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::OpenOptionsExt as _;
+                options.mode(0o600);
+            }
+            Ok(Arc::new(StdFile(options.open(path)?)))
+        }
+
+        fn metadata(&self, path: &Path) -> io::Result<FileMeta> {
+            fs::metadata(path).map(|meta| meta_of(&meta))
+        }
+
+        fn link_metadata(&self, path: &Path) -> io::Result<FileMeta> {
+            fs::symlink_metadata(path).map(|meta| meta_of(&meta))
+        }
+
+        fn read_dir(&self, path: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
+            fs::read_dir(path)?.map(|item| item.and_then(|item| Ok((item.path(), kind_of(item.file_type()?))))).collect()
+        }
+
+        fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true);
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::DirBuilderExt as _;
+                builder.mode(0o700);
+            }
+            builder.create(path)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            fs::rename(from, to)
+        }
+
+        fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+            fs::hard_link(from, to)
+        }
+
+        fn remove_file(&self, path: &Path) -> io::Result<()> {
+            fs::remove_file(path)
+        }
+
+        fn sync_dir(&self, path: &Path) -> io::Result<()> {
+            // Windows has no handle of a folder to sync.
+            if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+        }
+
+        fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+            fs::canonicalize(path)
+        }
+    }
+
+    impl FsFile for StdFile {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            #[cfg(unix)]
+            return std::os::unix::fs::FileExt::read_at(&self.0, buffer, offset);
+            #[cfg(windows)]
+            return std::os::windows::fs::FileExt::seek_read(&self.0, buffer, offset);
+        }
+
+        fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+            (&self.0).write(bytes)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.0.sync_data()
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.0.set_len(len)
+        }
+
+        fn metadata(&self) -> io::Result<FileMeta> {
+            self.0.metadata().map(|meta| meta_of(&meta))
+        }
+
+        fn set_mode(&self, mode: u32) -> io::Result<()> {
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt as _;
+                self.0.set_permissions(fs::Permissions::from_mode(mode))?;
+            }
+            let _ = mode;
+            Ok(())
+        }
+
+        fn lock(&self) -> io::Result<()> {
+            self.0.lock()
+        }
+
+        fn try_lock(&self) -> io::Result<bool> {
+            match self.0.try_lock() {
+                Ok(()) => Ok(true),
+                Err(TryLockError::WouldBlock) => Ok(false),
+                Err(TryLockError::Error(error)) => Err(error),
+            }
+        }
+
+        fn unlock(&self) -> io::Result<()> {
+            self.0.unlock()
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Session files.
+mod codec;
+mod recovery;
+mod scan;

@@ -1,0 +1,321 @@
+//! Finds the lines of a file and proves, in the same pass, which of them are whole records.
+//!
+//! A line is *whole* when its quotes and brackets close for the first time at its last byte and it holds no control
+//! character. So a cut record, two records in one line, or padding with NULs is never taken for a record, wherever
+//! the cut is. Words between the brackets are not looked at; who reads the body sees whether they are JSON.
+//!
+//! # Invariants
+//! - Feeding a file in blocks of any size gives the same lines as feeding it at once.
+//! - What the fast pass calls whole, [`record_end`] calls whole, and the other way round (tested against each other).
+//! - No byte is looked at twice, and nothing is allocated.
+
+use wide::u8x16;
+
+/// One line of a file, without its newline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Position of the first byte in the file.
+    pub start: u64,
+    /// Position behind the last byte in the file.
+    pub end: u64,
+    /// Whether it is proven to be one bracketed record.
+    pub whole: bool,
+}
+
+/// The state of the pass between two blocks.
+#[derive(Clone, Debug)]
+pub(super) struct LineScanner {
+    /// Where the current line begins.
+    line_start: u64,
+    /// The position of the next byte.
+    position: u64,
+    /// All ones inside a string.
+    in_string: u64,
+    /// 1 when the next byte is escaped.
+    escape: u64,
+    /// Open brackets.
+    depth: i64,
+    /// Where the brackets closed for the first time.
+    closed_at: Option<u64>,
+    /// A control character was met.
+    control: bool,
+}
+
+/// One bit for each of 64 bytes.
+struct Masks {
+    newline: u64,
+    quote: u64,
+    backslash: u64,
+    open: u64,
+    close: u64,
+    control: u64,
+}
+
+impl Masks {
+    fn of(block: &[u8; 64]) -> Self {
+        let mut masks = Self { newline: 0, quote: 0, backslash: 0, open: 0, close: 0, control: 0 };
+        let (lanes, _) = block.as_chunks::<16>();
+        for (at, lane) in lanes.iter().enumerate() {
+            let bytes = u8x16::new(*lane);
+            // '[' and '{', ']' and '}' differ in this bit alone.
+            let folded = bytes | u8x16::splat(0x20);
+            let shift = at * 16;
+            let mask = |hits: u8x16| u64::from(hits.to_bitmask() as u16) << shift;
+            masks.newline |= mask(bytes.simd_eq(u8x16::splat(b'\n')));
+            masks.quote |= mask(bytes.simd_eq(u8x16::splat(b'"')));
+            masks.backslash |= mask(bytes.simd_eq(u8x16::splat(b'\\')));
+            masks.open |= mask(folded.simd_eq(u8x16::splat(b'{')));
+            masks.close |= mask(folded.simd_eq(u8x16::splat(b'}')));
+            masks.control |= mask(bytes.min(u8x16::splat(0x1f)).simd_eq(bytes));
+        }
+        masks
+    }
+}
+
+impl LineScanner {
+    /// A pass that begins at `position`, which is the beginning of a line.
+    pub fn new(position: u64) -> Self {
+        Self { line_start: position, position, in_string: 0, escape: 0, depth: 0, closed_at: None, control: false }
+    }
+
+    /// Where the line begins that is not ended yet.
+    pub fn line_start(&self) -> u64 {
+        self.line_start
+    }
+
+    /// Takes the next bytes of the file and calls `on_line` at each newline.
+    pub fn feed(&mut self, bytes: &[u8], on_line: &mut impl FnMut(Line)) {
+        let (blocks, rest) = bytes.as_chunks::<64>();
+        for block in blocks {
+            self.block(block, 64, on_line);
+        }
+        if !rest.is_empty() {
+            // A space is no bracket, no quote and no control character.
+            let mut block = [b' '; 64];
+            block[..rest.len()].copy_from_slice(rest);
+            self.block(&block, rest.len() as u64, on_line);
+        }
+    }
+
+    /// The last line, if it has no newline.
+    pub fn finish(self) -> Option<Line> {
+        (self.position > self.line_start).then(|| self.line_to(self.position))
+    }
+
+    fn line_to(&self, end: u64) -> Line {
+        Line { start: self.line_start, end, whole: !self.control && self.closed_at == Some(end) }
+    }
+
+    #[inline]
+    fn block(&mut self, block: &[u8; 64], len: u64, on_line: &mut impl FnMut(Line)) {
+        let masks = Masks::of(block);
+        let mut segment = u64::MAX;
+        let mut newlines = masks.newline;
+        while newlines != 0 {
+            let at = newlines.trailing_zeros();
+            let below = (1u64 << at) - 1;
+            self.segment(&masks, segment & below, 64);
+            let end = self.position + u64::from(at);
+            on_line(self.line_to(end));
+            *self = Self { position: self.position, ..Self::new(end + 1) };
+            segment = u64::MAX.checked_shl(at + 1).unwrap_or(0);
+            newlines &= newlines - 1;
+        }
+        if segment != 0 {
+            self.segment(&masks, segment, len);
+        }
+        self.position += len;
+    }
+
+    /// Takes the bytes of one line in a block of `len` bytes, those whose bit is set in `segment`.
+    #[inline]
+    fn segment(&mut self, masks: &Masks, segment: u64, len: u64) {
+        let escaped = self.escaped(masks.backslash & segment);
+        if len < 64 {
+            // The byte behind the last one is the first of the next block.
+            self.escape = escaped >> len & 1;
+        }
+        let quotes = masks.quote & segment & !escaped;
+        let strings = prefix_xor(quotes) ^ self.in_string;
+        // The last bit tells whether a string runs on.
+        self.in_string = ((strings as i64) >> 63) as u64;
+        let (open, close) = (masks.open & segment & !strings, masks.close & segment & !strings);
+        self.control |= masks.control & segment != 0;
+        let closing = i64::from(close.count_ones());
+        if self.depth <= closing && close != 0 {
+            self.walk(open, close);
+        } else {
+            self.depth += i64::from(open.count_ones()) - closing;
+        }
+    }
+
+    /// Goes from bracket to bracket, for the few blocks in which a record may end.
+    fn walk(&mut self, open: u64, close: u64) {
+        let mut brackets = open | close;
+        while brackets != 0 {
+            let at = brackets.trailing_zeros();
+            self.depth += if open >> at & 1 == 1 { 1 } else { -1 };
+            if self.depth <= 0 && self.closed_at.is_none() {
+                self.closed_at = Some(self.position + u64::from(at) + 1);
+            }
+            brackets &= brackets - 1;
+        }
+    }
+
+    /// The bytes that a backslash escapes: in a run of backslashes every second one, and the byte behind an odd run.
+    #[inline]
+    fn escaped(&mut self, backslash: u64) -> u64 {
+        const EVEN: u64 = 0x5555_5555_5555_5555;
+        if backslash == 0 {
+            return std::mem::take(&mut self.escape);
+        }
+        let backslash = backslash & !self.escape;
+        let follows = backslash << 1 | self.escape;
+        let odd_starts = backslash & !EVEN & !follows;
+        let (even_sequences, overflow) = odd_starts.overflowing_add(backslash);
+        self.escape = u64::from(overflow);
+        (EVEN ^ (even_sequences << 1)) & follows
+    }
+}
+
+/// Bit n is the parity of the bits up to and including n: the bytes from an opening quote up to its closing one.
+#[inline]
+fn prefix_xor(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}
+
+/// Where the record that begins at `bytes[0]` ends: behind the bracket that closes the first one. `None` when it does
+/// not close, or does not begin with `{`. The same rule as the pass above, a byte at a time.
+pub(super) fn record_end(bytes: &[u8]) -> Option<usize> {
+    if bytes.first() != Some(&b'{') {
+        return None;
+    }
+    value_end(bytes, 0)
+}
+
+/// Where the JSON value that begins at `bytes[at]` ends, by brackets and quotes alone; a word or number ends before
+/// the next `,`, bracket or white space. `None` when it does not end.
+pub(super) fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut at = at;
+    loop {
+        match bytes.get(at)? {
+            b'"' => at = string_end(bytes, at)?,
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                at += 1;
+            }
+            _ if depth == 0 => {
+                let word = bytes[at..].iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b'{' | b'[' | b'"' | 0..=b' '));
+                return word.filter(|len| *len > 0).map(|len| at + len);
+            }
+            _ => at += bytes[at..].iter().position(|byte| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']'))?,
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}
+
+/// Where the string that begins with the quote at `bytes[at]` ends.
+pub(super) fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut at = at + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The lines of `bytes`, fed in blocks of `size`. The slow pass asks for a record from the first byte on; the fast one
+    /// leaves the first byte to who reads the line's head.
+    fn scan(bytes: &[u8], size: usize) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let mut scanner = LineScanner::new(0);
+        for block in bytes.chunks(size) {
+            scanner.feed(block, &mut |line| lines.push(line));
+        }
+        lines.extend(scanner.finish());
+        for line in &mut lines {
+            line.whole &= bytes.get(line.start as usize) == Some(&b'{');
+        }
+        lines
+    }
+
+    /// The same, a byte at a time.
+    fn scan_slowly(bytes: &[u8]) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let mut start = 0;
+        for line in bytes.split(|byte| *byte == b'\n') {
+            let end = start + line.len();
+            let whole = record_end(line) == Some(line.len()) && !line.iter().any(|byte| *byte < 0x20);
+            lines.push(Line { start: start as u64, end: end as u64, whole });
+            start = end + 1;
+        }
+        if lines.last().is_some_and(|line| line.start == line.end) {
+            lines.pop();
+        }
+        lines
+    }
+
+    fn check(text: &str, expect: &[bool]) {
+        let lines = scan(text.as_bytes(), 64);
+        assert_eq!(lines.iter().map(|line| line.whole).collect::<Vec<_>>(), expect, "{text}");
+        assert_eq!(lines, scan_slowly(text.as_bytes()), "{text}");
+    }
+
+    #[test]
+    fn whole_records_are_told_from_cut_and_fused_ones() {
+        check("", &[]);
+        check("{}\n{\"a\":[1,{\"b\":2}]}", &[true, true]);
+        check(r#"{"a":"}"}"#, &[true]);
+        check(r#"{"a":"\"}"}"#, &[true]);
+        check(r#"{"a":"\\"}"#, &[true]);
+        check(r#"{"a":{"b":1}"#, &[false]);
+        check("{\"a\":\"x\n\n{}{}\n{} \n {}\n{\"a\":1}}", &[false; 6]);
+        check("{\"a\":\"\0\"}\n{\"a\":1}\0\0\n{}\r\n", &[false; 3]);
+        check(r#"{"a":"x{"type":"message"}"#, &[false]);
+        check(r#"{"a":1{"b":2}"#, &[false]);
+    }
+
+    #[test]
+    fn a_cut_record_is_never_whole() {
+        let record =
+            br#"{"type":"message","m":{"content":[{"type":"text","text":"a \\ \" } ] {"},{"u":{"c":{}}}]},"x":{"y":{"z":[]}}}"#;
+        for cut in 1..record.len() {
+            for size in [1, 7, 64] {
+                assert_eq!(scan(&record[..cut], size), [Line { start: 0, end: cut as u64, whole: false }], "{cut}");
+            }
+        }
+        assert!(scan(record, 64)[0].whole);
+    }
+
+    proptest! {
+        #[test]
+        fn the_fast_pass_agrees_with_the_slow_one(
+            words in proptest::collection::vec(proptest::sample::select(vec![
+                "{", "}", "[", "]", "\"", "\\", "\n", "\0", "\t", ":", ",", "a", "\\\\", "\\\"", "{\"a\":{}}", "é\u{1f680}",
+                r#"{"type":"message","x":[{"y":"z"}]}"#,
+                r#"{"k":"0123456789 0123456789 0123456789 0123456789 0123456789 0123456789"}"#,
+            ]), 0..60),
+            size in 1usize..200,
+        ) {
+            let bytes = words.concat().into_bytes();
+            prop_assert_eq!(scan(&bytes, size), scan_slowly(&bytes));
+        }
+    }
+}
