@@ -112,6 +112,14 @@ impl Content {
         }
     }
 
+    /// The text of all text blocks with nothing between them: what a person typed.
+    pub fn concatenated_text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Blocks(blocks) => blocks.iter().filter_map(Block::as_text).collect(),
+        }
+    }
+
     /// The blocks; a string is one text block, an empty string none.
     pub fn to_blocks(&self) -> Vec<Block> {
         match self {

@@ -23,8 +23,8 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::session::entry::{EntryId, EntryType};
-use crate::session::message::Role;
+use crate::session::entry::{Entry, EntryId, EntryKind, EntryType};
+use crate::session::message::{Message, Role};
 
 /// The position of an entry among the entries of its file, from 0. Damaged lines have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,6 +50,21 @@ pub struct EntryHead<'a> {
     pub role: Option<Role>,
     /// The `targetId`, where the type is `leaf`; the inner `None` is a reset.
     pub leaf_target: Option<Option<&'a str>>,
+}
+
+impl<'a> EntryHead<'a> {
+    /// What the tree needs to know of `entry`.
+    pub fn of(entry: &'a Entry) -> Self {
+        let leaf_target =
+            if let EntryKind::Leaf(leaf) = &entry.kind { Some(leaf.target_id.as_ref().map(EntryId::as_str)) } else { None };
+        Self {
+            id: entry.id.as_str(),
+            parent_id: entry.parent_id.as_ref().map(EntryId::as_str),
+            entry_type: entry.kind.entry_type(),
+            role: entry.message().map(Message::role),
+            leaf_target,
+        }
+    }
 }
 
 /// The session has as many entries as can be counted: 4,294,967,293.

@@ -1,4 +1,208 @@
-//! Session files.
+//! One session in one JSONL file.
+//!
+//! # Invariants
+//! - Reading never writes and needs no right to write. Only an append, an upgrade and an explicit rewrite change a file.
+//! - What is in the tree is in the file. Bytes before the file's known length are never changed by an append.
+//! - A handle notices when its file was removed, replaced or shortened before it writes (see [`writer`]).
+//!
+//! # Format history
+//! - Version 1: no ids, a chain in file order. Read, and upgraded by the first append.
+//! - Version 2: ids; the role `custom` was called `hookMessage`. Read, and upgraded by the first append.
+//! - Version 3: what is written. Above 3: read only.
+
 mod codec;
+mod migrate;
+mod reader;
 mod recovery;
+pub mod rewrite;
 mod scan;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::session::entry::{Entry, FORMAT_VERSION, Header};
+use crate::session::tree::{EntryIndex, SessionTree};
+use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
+use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, StorageError};
+use reader::{Index, Source};
+
+pub use writer::write_unsaved;
+
+/// How many bytes before the known end are compared to notice that a file was changed.
+const ANCHOR_BYTES: u64 = 64;
+
+/// A session file, opened.
+#[derive(Debug)]
+pub struct JsonlStorage {
+    fs: Arc<dyn Fs>,
+    path: PathBuf,
+    file: Arc<dyn FsFile>,
+    /// Whether `file` can be appended to; it is opened so at the first append.
+    appendable: bool,
+    index: Index,
+    /// The last bytes before the known end.
+    anchor: Vec<u8>,
+    poisoned: bool,
+}
+
+impl JsonlStorage {
+    /// Opens a session file for reading; appending opens it for writing when it comes to it. `O(file length)`.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is empty, is no session, or is of format 4.
+    pub fn open(fs: Arc<dyn Fs>, path: &Path) -> Result<Self, StorageError> {
+        let file = fs.open(path, OpenFor::Read).map_err(|source| StorageError::io("open", path, source))?;
+        Self::of_file(fs, path, file, false)
+    }
+
+    /// Creates a session file with nothing but a header, and makes it durable. A 0-byte file is initialized.
+    ///
+    /// # Errors
+    /// When a file of this name has bytes, or the file cannot be written; then it does not exist.
+    pub fn create(fs: Arc<dyn Fs>, path: &Path, header: &Header) -> Result<Self, StorageError> {
+        rewrite::create_file(&*fs, path, &mut |file| rewrite::write_all(file, &codec::encode_header(header)))?;
+        Self::open(fs, path)
+    }
+
+    /// The header of a session file, without reading further.
+    ///
+    /// # Errors
+    /// As for [`JsonlStorage::open`].
+    pub fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header, StorageError> {
+        let file = fs.open(path, OpenFor::Read).map_err(|source| StorageError::io("open", path, source))?;
+        reader::read_header(&*file, path)
+    }
+
+    fn of_file(fs: Arc<dyn Fs>, path: &Path, file: Arc<dyn FsFile>, appendable: bool) -> Result<Self, StorageError> {
+        let index = Index::open(&*file, path)?;
+        let mut storage = Self { fs, path: path.to_owned(), file, appendable, index, anchor: Vec::new(), poisoned: false };
+        storage.anchor = storage.read_anchor()?;
+        Ok(storage)
+    }
+
+    /// The last bytes before the known end, as they are in the file now.
+    fn read_anchor(&self) -> Result<Vec<u8>, StorageError> {
+        let start = self.index.len.saturating_sub(ANCHOR_BYTES);
+        let mut anchor = vec![0; (self.index.len - start) as usize];
+        read_exact_at(&*self.file, &mut anchor, start).map_err(|source| StorageError::io("read", &self.path, source))?;
+        Ok(anchor)
+    }
+
+    /// Whether the file is of a version that is written.
+    pub fn is_current_version(&self) -> bool {
+        self.index.header.version == FORMAT_VERSION
+    }
+
+    /// The header line and all record lines as version 3, for a rewrite: damaged lines are in it as they are.
+    pub(crate) fn copy_all(&self, out: &mut dyn FnMut(&[u8]) -> Result<(), StorageError>) -> Result<(), StorageError> {
+        match &self.index.source {
+            Source::Migrated(lines) => {
+                out(&migrate::upgraded_header(&self.index.header_line))?;
+                out(lines)
+            }
+            Source::File => self.copy_bytes(0, self.index.len, out),
+        }
+    }
+
+    /// Copies a range of the file in blocks.
+    pub(crate) fn copy_bytes(
+        &self,
+        from: u64,
+        to: u64,
+        out: &mut dyn FnMut(&[u8]) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let mut block = vec![0; 1 << 20];
+        let mut at = from;
+        while at < to {
+            let len = usize::try_from(to - at).unwrap_or(usize::MAX).min(block.len());
+            read_exact_at(&*self.file, &mut block[..len], at).map_err(|source| StorageError::io("read", &self.path, source))?;
+            out(&block[..len])?;
+            at += len as u64;
+        }
+        Ok(())
+    }
+}
+
+impl SessionRead for JsonlStorage {
+    fn header(&self) -> &Header {
+        &self.index.header
+    }
+
+    fn tree(&self) -> &SessionTree {
+        &self.index.tree
+    }
+
+    fn damage(&self) -> &[Damage] {
+        &self.index.damage
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn len_bytes(&self) -> u64 {
+        match &self.index.source {
+            Source::File => self.index.len,
+            Source::Migrated(_) => self.file.metadata().map_or(self.index.len, |meta| meta.len),
+        }
+    }
+
+    fn line_number(&self, index: EntryIndex) -> u64 {
+        u64::from(self.index.spans[index.get()].line)
+    }
+
+    fn header_line(&self) -> &[u8] {
+        &self.index.header_line
+    }
+
+    fn line(&self, index: EntryIndex) -> Result<Vec<u8>, StorageError> {
+        let span = self.index.spans[index.get()];
+        match &self.index.source {
+            Source::Migrated(lines) => Ok(lines[span.start as usize..span.start as usize + span.len as usize].to_vec()),
+            Source::File => {
+                let mut line = vec![0; span.len as usize];
+                read_exact_at(&*self.file, &mut line, span.start)
+                    .map_err(|source| StorageError::io("read", &self.path, source))?;
+                Ok(line)
+            }
+        }
+    }
+
+    fn entry(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
+        Ok(decode_line(&self.line(index)?, &self.index.tree, index))
+    }
+}
+
+/// Reads the record of an entry. The tree decides what its id and parent are, should a line name them twice.
+pub(crate) fn decode_line(line: &[u8], tree: &SessionTree, index: EntryIndex) -> Option<Entry> {
+    codec::decode_entry(line).map(|entry| Entry { id: tree.id(index), parent_id: tree.parent_id(index), ..entry })
+}
+
+/// The record of an entry, without a newline.
+pub(crate) fn encode_line(entry: &Entry) -> Vec<u8> {
+    let mut line = codec::encode_entry(entry);
+    line.pop();
+    line
+}
+
+/// The line of a header, without its newline.
+pub(crate) fn header_line(header: &Header) -> Vec<u8> {
+    let mut line = codec::encode_header(header);
+    line.pop();
+    line
+}
+
+impl SessionStorage for JsonlStorage {
+    fn append(&mut self, prepare: &mut Prepare<'_>, durability: Durability) -> Result<Vec<EntryIndex>, StorageError> {
+        self.append_batch(prepare, durability)
+    }
+
+    fn refresh(&mut self) -> Result<(), StorageError> {
+        self.catch_up()
+    }
+
+    fn as_read(&self) -> &dyn SessionRead {
+        self
+    }
+}

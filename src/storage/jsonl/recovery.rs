@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use crate::session::json::well_formed;
 use crate::storage::DamageKind;
-use crate::storage::jsonl::codec::{Head, read_head_slowly};
+use crate::storage::jsonl::codec::{Head, Members, read_head_slowly};
 use crate::storage::jsonl::scan::record_end;
 
 /// What was found in a line.
@@ -28,8 +28,17 @@ pub(super) struct Examined {
     pub damage: Option<DamageKind>,
 }
 
+/// Whether the entries of a file have ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ids {
+    /// They do, as from version 2 on.
+    Present,
+    /// They do not (version 1).
+    Absent,
+}
+
 /// Looks at one line, without its newline.
-pub(super) fn examine(line: &[u8]) -> Examined {
+pub(super) fn examine(line: &[u8], ids: Ids) -> Examined {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | 0);
     let start = line.iter().take_while(|byte| is_space(byte)).count();
     let end = line.len() - line[start..].iter().rev().take_while(|byte| is_space(byte)).count();
@@ -44,7 +53,7 @@ pub(super) fn examine(line: &[u8]) -> Examined {
         let damage = around.or(control.then_some(DamageKind::ControlCharacter));
         return Examined { records: vec![start..end], damage };
     }
-    let records: Vec<_> = fused_records(trimmed).into_iter().map(|range| range.start + start..range.end + start).collect();
+    let records: Vec<_> = fused_records(trimmed, ids).into_iter().map(|range| range.start + start..range.end + start).collect();
     let damage = match (records.is_empty(), trimmed[0] == b'{') {
         (false, _) => DamageKind::Fused,
         (true, true) => DamageKind::Torn,
@@ -54,7 +63,7 @@ pub(super) fn examine(line: &[u8]) -> Examined {
 }
 
 /// The records in a line that holds a part of one and others behind it, or several.
-fn fused_records(line: &[u8]) -> Vec<Range<usize>> {
+fn fused_records(line: &[u8], ids: Ids) -> Vec<Range<usize>> {
     let mut records = Vec::new();
     // Looking for the end of something that never ends is paid from this.
     let mut budget = 8 * line.len() + 65_536;
@@ -65,7 +74,7 @@ fn fused_records(line: &[u8]) -> Vec<Range<usize>> {
             let end = record_end(rest);
             budget = budget.saturating_sub(end.unwrap_or(rest.len()));
             if let Some(end) = end
-                && is_record(&rest[..end])
+                && is_record(&rest[..end], ids)
             {
                 records.push(at..at + end);
                 at += end;
@@ -90,14 +99,15 @@ fn looks_like_a_record(bytes: &[u8]) -> bool {
     has(b"\"parentId\":") || has(b"\"timestamp\":") || has(b"\"customType\":")
 }
 
-fn is_record(bytes: &[u8]) -> bool {
+fn is_record(bytes: &[u8], ids: Ids) -> bool {
     let text = well_formed(bytes);
-    let has_parent = || memchr::memmem::find(bytes, b"\"parentId\":").is_some();
-    match read_head_slowly(&text) {
+    let has = |wanted| Members::of(&text).any(|(key, _)| key == wanted);
+    match (read_head_slowly(&text), ids) {
+        (Head::Header, _) => true,
         // A tool call has `type` and `id` too, but no parent.
-        Head::Entry(_) => has_parent(),
-        Head::Header => true,
-        Head::NoId | Head::NotAnEntry => false,
+        (Head::Entry(_), Ids::Present) => has("parentId"),
+        (Head::Entry(_) | Head::NoId, Ids::Absent) => has("timestamp"),
+        (Head::NoId | Head::NotAnEntry, _) => false,
     }
 }
 
@@ -109,7 +119,7 @@ mod tests {
     const B: &str = r#"{"type":"label","id":"b","parentId":"a","timestamp":"t","targetId":"a"}"#;
 
     fn check(line: &str, records: &[&str], damage: Option<DamageKind>) {
-        let examined = examine(line.as_bytes());
+        let examined = examine(line.as_bytes(), Ids::Present);
         let found: Vec<_> = examined.records.iter().map(|range| &line[range.clone()]).collect();
         assert_eq!((found.as_slice(), examined.damage), (records, damage), "{line:?}");
     }

@@ -1,0 +1,620 @@
+//! Opens a session file: one pass over it, no bodies.
+//!
+//! Opening costs about what counting lines costs. A file of many megabytes is read by two threads, each its own part.
+//! What stays in memory is a position and the tree's row for each entry, about 40 bytes.
+//!
+//! # Invariants
+//! - Reading never writes, and reads each byte once (a line whose head has an unusual form twice).
+//! - Entries are in file order; each is one line, or one record of a fused line.
+//! - What [`Index::extend`] adds is what opening the longer file would have given.
+//!
+//! # Crash
+//! A torn last line is [`Tail::Fragment`] until more bytes come: then it is looked at again, because another process
+//! may have been writing it.
+
+use std::io;
+use std::path::Path;
+
+use crate::session::entry::{EntryType, Header};
+use crate::session::json::well_formed;
+use crate::session::message::Role;
+use crate::session::tree::{EntryHead, SessionTree};
+use crate::storage::fs::{FsFile, read_exact_at};
+use crate::storage::jsonl::codec::{Head, LineHead, decode_header, read_head, read_head_behind, read_head_slowly};
+use crate::storage::jsonl::migrate;
+use crate::storage::jsonl::recovery::{Ids, examine};
+use crate::storage::jsonl::scan::{Line, LineScanner};
+use crate::storage::{Damage, DamageKind, StorageError};
+
+/// How much is read at once.
+const BLOCK_BYTES: usize = 256 * 1024;
+/// Up to this length a line that runs over the end of a block is moved to the front of the next.
+const KEPT_BYTES: usize = 64 * 1024;
+/// How much of a longer line's beginning and end is kept.
+const EDGE_BYTES: usize = 512;
+/// From this length on a file is read by two threads.
+const PARALLEL_BYTES: u64 = 8 * 1024 * 1024;
+/// A header longer than this is none.
+const MAX_HEADER_BYTES: usize = 16 * 1024 * 1024;
+
+/// Where an entry's record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Position of the first byte.
+    pub start: u64,
+    /// Length in bytes.
+    pub len: u32,
+    /// The line, counted from 1.
+    pub line: u32,
+}
+
+/// Where the bytes of the spans are.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// In the file.
+    File,
+    /// In memory: the migrated lines of a version 1 or 2 file.
+    Migrated(Vec<u8>),
+}
+
+/// How the file ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// With a newline.
+    Newline,
+    /// With a whole record and no newline.
+    Record,
+    /// With something that is no whole record, or with blanks.
+    Fragment,
+}
+
+/// What opening a file gives.
+#[derive(Clone, Debug)]
+pub(super) struct Index {
+    /// The first line.
+    pub header: Header,
+    /// The bytes of the first line, without the newline.
+    pub header_line: Vec<u8>,
+    /// The entries' heads.
+    pub tree: SessionTree,
+    /// Where each entry is, by its position in the tree.
+    pub spans: Vec<Span>,
+    /// What could not be read.
+    pub damage: Vec<Damage>,
+    /// Where the bytes are.
+    pub source: Source,
+    /// How much of the file has been read: its length.
+    pub len: u64,
+    /// How it ends.
+    pub tail: Tail,
+    /// Where the line begins that has no newline yet; `len` if the file ends with one.
+    tail_start: u64,
+    /// How many newlines there were.
+    newlines: u64,
+}
+
+impl Index {
+    /// Reads a file. `path` is for errors.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is empty, or is no session.
+    pub fn open(file: &dyn FsFile, path: &Path) -> Result<Self, StorageError> {
+        let io = |source| StorageError::io("read", path, source);
+        let len = file.metadata().map_err(io)?.len;
+        let first = FirstLine::read(file, len).map_err(io)?;
+        let Some(first) = first else { return Err(StorageError::EmptyFile(path.to_owned())) };
+        let (header, header_line) = first.header(path)?;
+        let mut index = Self {
+            header,
+            header_line,
+            tree: SessionTree::default(),
+            spans: Vec::new(),
+            damage: Vec::new(),
+            source: Source::File,
+            len: first.end,
+            tail: Tail::Newline,
+            tail_start: first.end,
+            newlines: first.newlines,
+        };
+        if index.header.version < 3 {
+            let mut bytes = vec![0; usize::try_from(len).map_err(|_| StorageError::TooLong(path.to_owned()))?];
+            read_exact_at(file, &mut bytes, 0).map_err(io)?;
+            migrate::read_old(&mut index, &bytes)?;
+            (index.len, index.tail_start) = (len, len);
+            return Ok(index);
+        }
+        // More records in the header's line are entries of a fused line.
+        let mut found = Found::default();
+        let behind = first.records.get(1..).unwrap_or_default();
+        found.take_records(&first.bytes, behind, first.start, first.line);
+        if first.damage.is_some_and(|kind| kind != DamageKind::Fused) || !behind.is_empty() {
+            let kind = first.damage.unwrap_or(DamageKind::Fused);
+            index.damage.push(Damage { kind, line: first.line + 1, byte_offset: first.start });
+        }
+        index.add(found, 0)?;
+        if !first.ends_with_newline {
+            index.tail = if first.damage.is_none() { Tail::Record } else { Tail::Fragment };
+            index.tail_start = first.start;
+            index.len = len;
+            return Ok(index);
+        }
+        index.scan_to(file, path, len)?;
+        Ok(index)
+    }
+
+    /// Reads what was appended since; the file must not have changed otherwise. `false` when that cannot be told apart
+    /// from a change, so that the file has to be opened again.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn extend(&mut self, file: &dyn FsFile, path: &Path, len: u64) -> Result<bool, StorageError> {
+        let io = |source| StorageError::io("read", path, source);
+        if len == self.len {
+            return Ok(true);
+        }
+        if !matches!(self.source, Source::File) || len < self.len {
+            return Ok(false);
+        }
+        match self.tail {
+            Tail::Newline => {}
+            Tail::Record => {
+                let mut next = [0];
+                read_exact_at(file, &mut next, self.len).map_err(io)?;
+                if next != *b"\n" {
+                    return Ok(false);
+                }
+                self.newlines += 1;
+                self.len += 1;
+                self.tail_start = self.len;
+                self.tail = Tail::Newline;
+            }
+            Tail::Fragment => {
+                // Records of a fused fragment are in the tree already, so it cannot simply be read again.
+                let holds_records = self.spans.last().is_some_and(|span| span.start >= self.tail_start);
+                if holds_records || self.tail_start < self.header_line.len() as u64 {
+                    return Ok(false);
+                }
+                self.damage.retain(|damage| damage.byte_offset < self.tail_start);
+                self.len = self.tail_start;
+                self.tail = Tail::Newline;
+            }
+        }
+        self.scan_to(file, path, len)?;
+        Ok(true)
+    }
+
+    /// Reads from `self.len`, where a line begins, to `len`.
+    fn scan_to(&mut self, file: &dyn FsFile, path: &Path, len: u64) -> Result<(), StorageError> {
+        let from = self.len;
+        let several_cores = || std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+        let parts = if len - from >= PARALLEL_BYTES && several_cores() {
+            let middle = from + (len - from) / 2;
+            std::thread::scope(|scope| {
+                let second = scope.spawn(|| scan_part(file, middle, len, len, &mut ()));
+                let first = scan_part(file, from, middle, len, &mut ());
+                let second = second.join().unwrap_or_else(|_| Err(io::Error::other("a reading thread stopped")));
+                Ok(vec![first?, second?])
+            })
+        } else {
+            scan_part(file, from, len, len, &mut ()).map(|part| vec![part])
+        };
+        let parts = parts.map_err(|source| StorageError::io("read", path, source))?;
+        self.len = len;
+        self.tail_start = len;
+        self.tail = Tail::Newline;
+        for part in parts {
+            let lines_before = self.newlines;
+            self.newlines += part.newlines;
+            if let Some((tail, start)) = part.tail {
+                (self.tail, self.tail_start) = (tail, start);
+            }
+            self.add(part, lines_before)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what a part of the file holds, whose first line has `lines_before` lines before it.
+    pub(super) fn add(&mut self, found: Found, lines_before: u64) -> Result<(), StorageError> {
+        self.spans.reserve(found.entries.len());
+        for entry in found.entries {
+            let head = EntryHead {
+                id: entry.id.as_str(),
+                parent_id: entry.parent.as_ref().map(CompactId::as_str),
+                entry_type: entry.entry_type,
+                role: entry.role,
+                leaf_target: entry.leaf_target.as_ref().map(|target| (**target).as_ref().map(CompactId::as_str)),
+            };
+            let line = lines_before + entry.line + 1;
+            let span = match (u32::try_from(entry.len), u32::try_from(line)) {
+                (Ok(len), Ok(line)) => Span { start: entry.start, len, line },
+                (Err(_), _) | (_, Err(_)) => {
+                    self.damage.push(Damage { kind: DamageKind::TooLong, line, byte_offset: entry.start });
+                    continue;
+                }
+            };
+            self.tree.push(head).map_err(StorageError::TooManyEntries)?;
+            self.spans.push(span);
+        }
+        self.damage.extend(found.damage.into_iter().map(|damage| Damage { line: damage.line + lines_before + 1, ..damage }));
+        Ok(())
+    }
+
+    /// Adds one entry that was just written at `start`, in the file's last line. `line_bytes` has its newline.
+    pub(super) fn add_written(&mut self, start: u64, line_bytes: &[u8]) -> Result<(), StorageError> {
+        let mut found = Found::default();
+        let record = &line_bytes[..line_bytes.len() - 1];
+        found.take_line(record, start, 0);
+        let before = self.newlines;
+        self.newlines += 1;
+        self.len = start + line_bytes.len() as u64;
+        self.tail_start = self.len;
+        self.tail = Tail::Newline;
+        self.add(found, before)
+    }
+
+    /// Notes that a newline was written behind an unterminated last line.
+    pub(super) fn add_newline(&mut self) {
+        self.newlines += 1;
+        self.len += 1;
+        self.tail_start = self.len;
+        self.tail = Tail::Newline;
+    }
+}
+
+/// Reads the header alone.
+pub(super) fn read_header(file: &dyn FsFile, path: &Path) -> Result<Header, StorageError> {
+    let io = |source| StorageError::io("read", path, source);
+    let len = file.metadata().map_err(io)?.len;
+    match FirstLine::read(file, len).map_err(io)? {
+        Some(first) => first.header(path).map(|(header, _)| header),
+        None => Err(StorageError::EmptyFile(path.to_owned())),
+    }
+}
+
+/// The first line that is not blank.
+struct FirstLine {
+    bytes: Vec<u8>,
+    /// Where it begins, behind a byte order mark.
+    start: u64,
+    /// Where the next line begins.
+    end: u64,
+    /// Newlines up to `end`.
+    newlines: u64,
+    /// Its number, from 0.
+    line: u64,
+    ends_with_newline: bool,
+    records: Vec<std::ops::Range<usize>>,
+    damage: Option<DamageKind>,
+}
+
+impl FirstLine {
+    /// Reads it; `None` when there is nothing but blanks.
+    fn read(file: &dyn FsFile, len: u64) -> io::Result<Option<Self>> {
+        let mut bytes = Vec::new();
+        let mut size = 4096;
+        loop {
+            let wanted = usize::try_from(len).unwrap_or(usize::MAX).min(size);
+            let have = bytes.len();
+            bytes.resize(wanted, 0);
+            read_exact_at(file, &mut bytes[have..], have as u64)?;
+            let bom = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+            let (mut start, mut newlines) = (bom, 0);
+            while let Some(newline) = memchr::memchr(b'\n', &bytes[start..]) {
+                newlines += 1;
+                let line = &bytes[start..start + newline];
+                if !line.iter().all(u8::is_ascii_whitespace) {
+                    let end = start + newline + 1;
+                    return Ok(Some(Self::of(line.to_vec(), start as u64, end as u64, newlines, true)));
+                }
+                start += newline + 1;
+            }
+            let at_end = wanted as u64 == len;
+            if at_end || wanted > MAX_HEADER_BYTES {
+                let line = bytes[start..].to_vec();
+                let blank = line.iter().all(u8::is_ascii_whitespace);
+                return Ok((!blank).then(|| Self::of(line, start as u64, len, newlines, false)));
+            }
+            size = size.saturating_mul(8);
+        }
+    }
+
+    fn of(bytes: Vec<u8>, start: u64, end: u64, newlines: u64, ends_with_newline: bool) -> Self {
+        let examined = examine(&bytes, Ids::Present);
+        let line = newlines - u64::from(ends_with_newline);
+        Self { bytes, start, end, newlines, line, ends_with_newline, records: examined.records, damage: examined.damage }
+    }
+
+    /// The header, if this is one.
+    fn header(&self, path: &Path) -> Result<(Header, Vec<u8>), StorageError> {
+        let record = self.records.first().map(|range| &self.bytes[range.clone()]);
+        if let Some(record) = record
+            && let Some(header) = decode_header(record)
+        {
+            return Ok((header, record.to_vec()));
+        }
+        let text = well_formed(record.unwrap_or_default());
+        let fields = crate::session::json::Fields::parse(&text).ok();
+        // Format 4 of the harness 0.84 to 0.99 has `kind` where this one has `type`.
+        let is_format_4 = fields.is_some_and(|fields| fields.has("kind") && !fields.has("type"));
+        Err(match is_format_4 {
+            true => StorageError::Format4(path.to_owned()),
+            false => StorageError::NotASession(path.to_owned()),
+        })
+    }
+}
+
+/// What is called for each entry of a part while its bytes are at hand.
+pub(super) trait LineVisitor {
+    /// Looks at one entry. `record` is the whole record, or `None` when it is longer than is kept; then `start` and
+    /// `end` are its first and last bytes.
+    fn entry(&mut self, head: &LineHead<'_>, record: Bytes<'_>);
+}
+
+impl LineVisitor for () {
+    fn entry(&mut self, _: &LineHead<'_>, _: Bytes<'_>) {}
+}
+
+/// The bytes of a record that are at hand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes<'a> {
+    /// The whole record, if it is short enough.
+    pub whole: Option<&'a [u8]>,
+    /// Its first bytes.
+    pub start: &'a [u8],
+    /// Its last bytes.
+    pub end: &'a [u8],
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its length.
+    pub len: u64,
+}
+
+impl<'a> Bytes<'a> {
+    fn of(record: &'a [u8], offset: u64) -> Self {
+        Self { whole: Some(record), start: record, end: record, offset, len: record.len() as u64 }
+    }
+}
+
+/// What a part of a file holds. Line numbers count from the part's first line, from 0.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub entries: Vec<FoundEntry>,
+    pub damage: Vec<Damage>,
+    pub newlines: u64,
+    /// How the part ends and where its last line begins, if that has no newline.
+    pub tail: Option<(Tail, u64)>,
+}
+
+/// The head of an entry, without borrows.
+#[derive(Debug)]
+pub(super) struct FoundEntry {
+    start: u64,
+    len: u64,
+    line: u64,
+    id: CompactId,
+    parent: Option<CompactId>,
+    entry_type: EntryType,
+    role: Option<Role>,
+    leaf_target: Option<Box<Option<CompactId>>>,
+}
+
+/// An id in a few bytes.
+#[derive(Debug)]
+enum CompactId {
+    /// 8 bytes of ASCII.
+    Short([u8; 8]),
+    Text(Box<str>),
+}
+
+impl CompactId {
+    fn of(id: &str) -> Self {
+        match <[u8; 8]>::try_from(id.as_bytes()) {
+            Ok(digits) if digits.is_ascii() => Self::Short(digits),
+            Ok(_) | Err(_) => Self::Text(id.into()),
+        }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Short(digits) => std::str::from_utf8(digits).unwrap_or_default(),
+            Self::Text(text) => text,
+        }
+    }
+}
+
+impl Found {
+    fn push(&mut self, head: &LineHead<'_>, start: u64, len: u64, line: u64) {
+        self.entries.push(FoundEntry {
+            start,
+            len,
+            line,
+            id: CompactId::of(&head.id),
+            parent: head.parent_id.as_deref().map(CompactId::of),
+            entry_type: head.entry_type,
+            role: head.role,
+            leaf_target: head.leaf_target.as_ref().map(|target| Box::new(target.as_deref().map(CompactId::of))),
+        });
+    }
+
+    /// Takes a line of any form, whose bytes are all at hand.
+    pub(super) fn take_line(&mut self, bytes: &[u8], start: u64, line: u64) {
+        let examined = examine(bytes, Ids::Present);
+        self.take_records(bytes, &examined.records, start, line);
+        if let Some(kind) = examined.damage {
+            self.damage.push(Damage { kind, line, byte_offset: start });
+        }
+    }
+
+    fn take_records(&mut self, bytes: &[u8], records: &[std::ops::Range<usize>], start: u64, line: u64) {
+        self.visit_records(bytes, records, start, line, &mut ());
+    }
+
+    fn visit_records<V: LineVisitor>(
+        &mut self,
+        bytes: &[u8],
+        records: &[std::ops::Range<usize>],
+        start: u64,
+        line: u64,
+        visitor: &mut V,
+    ) {
+        for range in records {
+            let record = &bytes[range.clone()];
+            let text = well_formed(record);
+            let at = start + range.start as u64;
+            let kind = match read_head_slowly(&text) {
+                Head::Entry(head) => {
+                    visitor.entry(&head, Bytes::of(record, at));
+                    self.push(&head, at, record.len() as u64, line);
+                    continue;
+                }
+                Head::Header => DamageKind::SecondHeader,
+                Head::NoId => DamageKind::MissingId,
+                Head::NotAnEntry => DamageKind::NotAnEntry,
+            };
+            self.damage.push(Damage { kind, line, byte_offset: start });
+        }
+    }
+}
+
+/// Reads the lines that begin in `from..to`, to their ends. `from` is 0, a line's beginning, or any place: then the
+/// first line is the one that begins behind the next newline, unless a newline stands right before `from`.
+pub(super) fn scan_part<V: LineVisitor>(
+    file: &dyn FsFile,
+    from: u64,
+    to: u64,
+    file_len: u64,
+    visitor: &mut V,
+) -> io::Result<Found> {
+    let mut found = Found::default();
+    let mut buffer = vec![0u8; BLOCK_BYTES + KEPT_BYTES];
+    let Some(first) = line_beginning(file, from, to, &mut buffer)? else { return Ok(found) };
+    let mut scanner = LineScanner::new(first);
+    // `buffer[..kept]` are the last bytes of the line that is not ended yet, `position` is what is read next.
+    let (mut kept, mut position) = (0usize, first);
+    let mut long_start: Vec<u8> = Vec::new();
+    let mut done = false;
+    while !done && position < file_len {
+        let room = usize::try_from(file_len - position).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+        let len = match file.read_at(&mut buffer[kept..kept + room], position) {
+            // The file was cut while it was read; what is left of it ends here.
+            Ok(0) => break,
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let base = position - kept as u64;
+        let bytes = &buffer[..kept + len];
+        let mut failed = None;
+        scanner.feed(&bytes[kept..], &mut |line| {
+            if line.start >= to || done {
+                done = true;
+                return;
+            }
+            let number = found.newlines;
+            found.newlines += 1;
+            let result = take_scanned(&mut found, file, line, number, bytes, base, &long_start, visitor);
+            long_start.clear();
+            failed = failed.take().or(result.err());
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        position += len as u64;
+        let open = scanner.line_start();
+        if open >= to {
+            break;
+        }
+        // Move the open line to the front, or keep its edges if it is long.
+        let in_buffer = open.saturating_sub(base) as usize;
+        if open < base && !long_start.is_empty() || bytes.len() - in_buffer > KEPT_BYTES {
+            if long_start.is_empty() {
+                long_start.extend_from_slice(&bytes[in_buffer..in_buffer + EDGE_BYTES]);
+            }
+            let end = bytes.len();
+            buffer.copy_within(end - EDGE_BYTES..end, 0);
+            kept = EDGE_BYTES;
+        } else {
+            let end = bytes.len();
+            buffer.copy_within(in_buffer..end, 0);
+            kept = end - in_buffer;
+        }
+    }
+    if !done
+        && let Some(line) = scanner.finish()
+        && line.start < to
+    {
+        let records_before = found.entries.len();
+        let number = found.newlines;
+        let base = position - kept as u64;
+        take_scanned(&mut found, file, line, number, &buffer[..kept], base, &long_start, visitor)?;
+        let is_record = found.entries.len() == records_before + 1
+            && found.entries.last().is_some_and(|entry| entry.start == line.start && entry.start + entry.len == line.end);
+        found.tail = Some((if is_record { Tail::Record } else { Tail::Fragment }, line.start));
+    }
+    Ok(found)
+}
+
+/// The first place in `from..to` where a line begins.
+fn line_beginning(file: &dyn FsFile, from: u64, to: u64, buffer: &mut [u8]) -> io::Result<Option<u64>> {
+    let Some(mut position) = from.checked_sub(1) else { return Ok(Some(0)) };
+    while position < to {
+        let len = match file.read_at(&mut buffer[..BLOCK_BYTES], position) {
+            Ok(0) => return Ok(None),
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if let Some(newline) = memchr::memchr(b'\n', &buffer[..len]) {
+            let first = position + newline as u64 + 1;
+            return Ok((first < to).then_some(first));
+        }
+        position += len as u64;
+    }
+    Ok(None)
+}
+
+/// Takes a line that the scanner found: the usual ones by their heads, the others whole.
+#[expect(clippy::too_many_arguments, reason = "the state of one loop, which is this function's only caller")]
+fn take_scanned<V: LineVisitor>(
+    found: &mut Found,
+    file: &dyn FsFile,
+    line: Line,
+    number: u64,
+    buffer: &[u8],
+    base: u64,
+    long_start: &[u8],
+    visitor: &mut V,
+) -> io::Result<()> {
+    let at_hand = line.start.checked_sub(base).map(|start| &buffer[start as usize..(line.end - base) as usize]);
+    let bytes = match at_hand {
+        Some(whole) => Bytes::of(whole, line.start),
+        None => {
+            let end = &buffer[..(line.end - base) as usize];
+            let end = &end[end.len().saturating_sub(EDGE_BYTES)..];
+            Bytes { whole: None, start: long_start, end, offset: line.start, len: line.end - line.start }
+        }
+    };
+    if line.whole
+        && let Some(head) = read_head(bytes.start).or_else(|| read_head_behind(bytes.start, bytes.end))
+    {
+        visitor.entry(&head, bytes);
+        found.push(&head, line.start, bytes.len, number);
+        return Ok(());
+    }
+    let read;
+    let whole = match at_hand {
+        Some(whole) => whole,
+        None => {
+            let mut all = vec![0; usize::try_from(line.end - line.start).map_err(io::Error::other)?];
+            read_exact_at(file, &mut all, line.start)?;
+            read = all;
+            &read
+        }
+    };
+    let examined = examine(whole, Ids::Present);
+    found.visit_records(whole, &examined.records, line.start, number, visitor);
+    if let Some(kind) = examined.damage {
+        found.damage.push(Damage { kind, line: number, byte_offset: line.start });
+    }
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! Whole files: new ones, and new ones in the place of old ones.
+//!
+//! # Invariants
+//! - A file under its own name is whole: it is written under a temporary name, synced, and only then gets its name.
+//! - No file is written over: a new name must be free, and what a rewrite replaces stays beside it as `.bak`, `.bak.1`
+//!   and so on. A backup is never overwritten.
+//! - The temporary name begins with a dot and ends with `.tmp`, so it is never listed. Its writer holds a lock on it;
+//!   one that nobody holds was left by a crash and is removed.
+//!
+//! # Crash
+//! A crash leaves a temporary file, or a file that has both names. The original is whole until the rename.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::storage::StorageError;
+use crate::storage::fs::{FileKind, FileMeta, Fs, FsFile, OpenFor};
+
+/// What writes the content of a new file.
+pub type Fill<'a> = dyn FnMut(&dyn FsFile) -> Result<(), StorageError> + 'a;
+
+/// Writes all of `bytes` at the end of a file that nobody else writes.
+///
+/// # Errors
+/// What the system says, as [`StorageError::WriteFailed`] without a path of its own.
+pub(crate) fn write_all(file: &dyn FsFile, mut bytes: &[u8]) -> Result<(), StorageError> {
+    while !bytes.is_empty() {
+        match file.append(bytes) {
+            Ok(0) => return Err(write_failed(io::ErrorKind::WriteZero.into())),
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(write_failed(error)),
+        }
+    }
+    Ok(())
+}
+
+fn write_failed(source: io::Error) -> StorageError {
+    StorageError::WriteFailed { path: PathBuf::new(), source }
+}
+
+/// Gives the error of a `Fill` the path that it could not write.
+fn with_path(error: StorageError, path: &Path) -> StorageError {
+    match error {
+        StorageError::WriteFailed { path: empty, source } if empty.as_os_str().is_empty() => {
+            StorageError::Io { doing: "write", path: path.to_owned(), source }
+        }
+        other => other,
+    }
+}
+
+/// Creates a private file with the content that `fill` writes, durable and under its name when this returns. Creates the
+/// folder if there is none. A 0-byte file of that name is replaced.
+///
+/// # Errors
+/// [`StorageError::Exists`] when a file of that name has bytes; what the system or `fill` says. Then the file does not
+/// exist.
+pub fn create_file(fs: &dyn Fs, path: &Path, fill: &mut Fill<'_>) -> Result<(), StorageError> {
+    let folder = folder_of(path);
+    fs.create_dir_all(folder).map_err(|source| StorageError::io("create the folder", folder, source))?;
+    let temporary = Temporary::write(fs, path, None, fill)?;
+    match fs.hard_link(&temporary.path, path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if !fs.metadata(path).is_ok_and(|meta| meta.kind == FileKind::File && meta.len == 0) {
+                return Err(StorageError::Exists(path.to_owned()));
+            }
+            fs.rename(&temporary.path, path).map_err(|source| StorageError::io("name", path, source))?;
+        }
+        // File systems without hard links: the name is free as far as can be told, so rename.
+        Err(_) if fs.link_metadata(path).is_err() => {
+            fs.rename(&temporary.path, path).map_err(|source| StorageError::io("name", path, source))?;
+        }
+        Err(error) => return Err(StorageError::io("name", path, error)),
+    }
+    drop(temporary);
+    fs.sync_dir(folder).map_err(|source| StorageError::io("sync the folder", folder, source))
+}
+
+/// Puts the content that `fill` writes in the place of the file at `path`, which is open as `original` and was read to
+/// `known_len`. The old bytes stay as a backup, whose path is returned. The caller holds the lock of `original`.
+///
+/// # Errors
+/// [`StorageError::Replaced`] when the original changed meanwhile, [`StorageError::IsALink`] for a link, and what the
+/// system or `fill` says. Then the original is as it was.
+pub fn replace_file(
+    fs: &dyn Fs,
+    path: &Path,
+    original: &dyn FsFile,
+    known_len: u64,
+    fill: &mut Fill<'_>,
+) -> Result<PathBuf, StorageError> {
+    let io = |source| StorageError::io("rewrite", path, source);
+    if fs.link_metadata(path).map_err(io)?.kind == FileKind::Link {
+        return Err(StorageError::IsALink(path.to_owned()));
+    }
+    let before = original.metadata().map_err(io)?;
+    let temporary = Temporary::write(fs, path, Some(before.mode), fill)?;
+    let after = fs.metadata(path).map_err(io)?;
+    if after != before || after.len != known_len {
+        return Err(StorageError::Replaced(path.to_owned()));
+    }
+    let backup = back_up(fs, path)?;
+    fs.rename(&temporary.path, path).map_err(io)?;
+    drop(temporary);
+    let folder = folder_of(path);
+    fs.sync_dir(folder).map_err(|source| StorageError::io("sync the folder", folder, source))?;
+    Ok(backup)
+}
+
+/// Gives the file a second name, `.bak` or the next free one.
+fn back_up(fs: &dyn Fs, path: &Path) -> Result<PathBuf, StorageError> {
+    for backup in backup_names(path) {
+        match fs.hard_link(path, &backup) {
+            Ok(()) => return Ok(backup),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(StorageError::io("back up", path, error)),
+        }
+    }
+    Err(StorageError::Exists(path.with_extension("jsonl.bak")))
+}
+
+/// `NAME.bak`, `NAME.bak.1`, and so on.
+pub(crate) fn backup_names(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let named = |end: String| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    std::iter::once(named(".bak".to_owned())).chain((1..100_000).map(move |number| named(format!(".bak.{number}"))))
+}
+
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) | None => Path::new("."),
+    }
+}
+
+/// A file under a temporary name, removed when this is dropped.
+struct Temporary<'a> {
+    fs: &'a dyn Fs,
+    path: PathBuf,
+}
+
+impl<'a> Temporary<'a> {
+    /// Writes and syncs a file beside `path`.
+    fn write(fs: &'a dyn Fs, path: &Path, mode: Option<u32>, fill: &mut Fill<'_>) -> Result<Self, StorageError> {
+        remove_stale(fs, path);
+        let (temporary, file) = Self::create(fs, path)?;
+        let io = |source| StorageError::io("write", path, source);
+        if let Some(mode) = mode.filter(|mode| *mode != 0) {
+            file.set_mode(mode).map_err(io)?;
+        }
+        fill(&*file).map_err(|error| with_path(error, path))?;
+        file.sync_data().map_err(io)?;
+        Ok(temporary)
+    }
+
+    fn create(fs: &'a dyn Fs, path: &Path) -> Result<(Self, std::sync::Arc<dyn FsFile>), StorageError> {
+        for number in 0..1_000 {
+            let temporary = temporary_name(path, number);
+            match fs.open(&temporary, OpenFor::CreateNew) {
+                Ok(file) => {
+                    // The lock tells others that this file is not left over. Before it was taken somebody may have
+                    // thought so, and removed it.
+                    let _ = file.try_lock();
+                    let is_there = |meta: FileMeta| fs.metadata(&temporary).is_ok_and(|there| there.identity == meta.identity);
+                    if file.metadata().is_ok_and(is_there) {
+                        return Ok((Self { fs, path: temporary }, file));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(StorageError::io("write", path, error)),
+            }
+        }
+        Err(StorageError::Exists(temporary_name(path, 0)))
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        // After a rename there is nothing of that name.
+        let _ = self.fs.remove_file(&self.path);
+    }
+}
+
+fn temporary_name(path: &Path, number: u32) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{number}.tmp"));
+    path.with_file_name(name)
+}
+
+/// Removes the temporary files of `path` that a crash left: those that nobody holds.
+fn remove_stale(fs: &dyn Fs, path: &Path) {
+    for number in 0..8 {
+        let temporary = temporary_name(path, number);
+        if let Ok(file) = fs.open(&temporary, OpenFor::Read)
+            && file.try_lock().unwrap_or(false)
+        {
+            let _ = fs.remove_file(&temporary);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Appends batches of entries to a session file.
+//!
+//! ```text
+//! lock the file -> is it still the file at the path? -> read what others appended -> make the entries
+//!   -> one write of whole lines -> sync -> into the tree -> unlock
+//! ```
+//!
+//! # Invariants
+//! - Bytes before the known end are never changed. If the file does not end with a newline, one comes first.
+//! - An entry enters the tree only after its line is written, and synced where that was asked for.
+//! - A write that stores a part is taken back, unless somebody wrote behind it; then a newline closes it.
+//! - After a failed sync nothing more is written (see [`StorageError::Poisoned`]).
+//!
+//! # Crash
+//! A crash leaves a prefix of the batch: whole lines and at most one torn one, which the next append closes with a
+//! newline and `recovery` reports. Entries before are untouched.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::session::entry::{Entry, FORMAT_VERSION};
+use crate::session::tree::EntryIndex;
+use crate::storage::fs::{Fs, FsFile, OpenFor};
+use crate::storage::jsonl::reader::{Source, Tail};
+use crate::storage::jsonl::{JsonlStorage, codec, migrate, rewrite};
+use crate::storage::{Durability, Prepare, StorageError};
+
+/// How often a file that changes under the hands is looked at again.
+const MAX_ATTEMPTS: usize = 16;
+
+/// What the file at the path is, compared with the one that is open.
+enum Standing {
+    /// The same, perhaps longer, and read to its end.
+    Current,
+    /// Another file took its place and was read; a lock is on the old one.
+    Reopened,
+    /// There is none.
+    Missing,
+}
+
+impl JsonlStorage {
+    pub(super) fn append_batch(
+        &mut self,
+        prepare: &mut Prepare<'_>,
+        durability: Durability,
+    ) -> Result<Vec<EntryIndex>, StorageError> {
+        if self.poisoned {
+            return Err(StorageError::Poisoned(self.path.clone()));
+        }
+        if self.index.header.version > FORMAT_VERSION {
+            return Err(StorageError::UnsupportedVersion { version: self.index.header.version, path: self.path.clone() });
+        }
+        for _ in 0..MAX_ATTEMPTS {
+            self.open_for_append()?;
+            let file = self.file.clone();
+            let _lock = FileLock::take(file.clone(), &self.path)?;
+            match self.standing()? {
+                Standing::Current => {}
+                Standing::Reopened => continue,
+                Standing::Missing => {
+                    self.write_again()?;
+                    continue;
+                }
+            }
+            if matches!(self.index.source, Source::Migrated(_)) {
+                self.upgrade()?;
+                continue;
+            }
+            let entries = prepare(&*self)?;
+            return self.write_batch(&*file, &entries, durability);
+        }
+        Err(StorageError::Replaced(self.path.clone()))
+    }
+
+    /// Reads what others appended, without a lock and without writing.
+    pub(super) fn catch_up(&mut self) -> Result<(), StorageError> {
+        // When the file is gone what was read stays readable, and the next append writes it again.
+        self.standing().map(drop)
+    }
+
+    fn open_for_append(&mut self) -> Result<(), StorageError> {
+        if self.appendable {
+            return Ok(());
+        }
+        match self.fs.open(&self.path, OpenFor::Append) {
+            Ok(file) => {
+                let same = (identity(&*file), identity(&*self.file));
+                if same.0 != same.1 {
+                    self.adopt(file)?;
+                } else {
+                    self.file = file;
+                }
+                self.appendable = true;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.write_again(),
+            Err(error) => Err(StorageError::io("append to", &self.path, error)),
+        }
+    }
+
+    /// Compares the file at the path with the open one and reads what is new.
+    fn standing(&mut self) -> Result<Standing, StorageError> {
+        let at_path = match self.fs.metadata(&self.path) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Missing),
+            Err(error) => return Err(StorageError::io("read", &self.path, error)),
+        };
+        if Some(at_path.identity) != identity(&*self.file) {
+            let how = if self.appendable { OpenFor::Append } else { OpenFor::Read };
+            let file = self.fs.open(&self.path, how).map_err(|source| StorageError::io("open", &self.path, source))?;
+            self.adopt(file)?;
+            return Ok(Standing::Reopened);
+        }
+        let io = |source| StorageError::io("read", &self.path, source);
+        let len = self.file.metadata().map_err(io)?.len;
+        if len >= self.index.len && self.read_anchor()? == self.anchor && self.index.extend(&*self.file, &self.path, len)? {
+            self.anchor = self.read_anchor()?;
+        } else {
+            self.adopt(self.file.clone())?;
+        }
+        Ok(Standing::Current)
+    }
+
+    /// Reads `file` in place of the open one, if it is this session.
+    fn adopt(&mut self, file: Arc<dyn FsFile>) -> Result<(), StorageError> {
+        let other = Self::of_file(self.fs.clone(), &self.path, file, self.appendable).map_err(|error| match error {
+            StorageError::NotASession(path) | StorageError::EmptyFile(path) => StorageError::Replaced(path),
+            other => other,
+        })?;
+        if other.index.header.id != self.index.header.id {
+            return Err(StorageError::Replaced(self.path.clone()));
+        }
+        *self = Self { poisoned: self.poisoned, ..other };
+        Ok(())
+    }
+
+    /// The file is gone: writes the whole session again under its name, never over a file.
+    fn write_again(&mut self) -> Result<(), StorageError> {
+        let result =
+            rewrite::create_file(&*self.fs, &self.path, &mut |file| self.copy_all(&mut |bytes| rewrite::write_all(file, bytes)));
+        match result {
+            // Somebody was faster; it is compared with this session at the next look.
+            Ok(()) | Err(StorageError::Exists(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let file = self.fs.open(&self.path, OpenFor::Append);
+        let file = file.map_err(|source| StorageError::io("append to", &self.path, source))?;
+        self.adopt(file)?;
+        self.appendable = true;
+        Ok(())
+    }
+
+    /// Rewrites a version 1 or 2 file as version 3; the old bytes stay in a backup.
+    fn upgrade(&mut self) -> Result<(), StorageError> {
+        let Source::Migrated(lines) = &self.index.source else { return Ok(()) };
+        let header = migrate::upgraded_header(&self.index.header_line);
+        rewrite::replace_file(&*self.fs, &self.path, &*self.file, self.index.len, &mut |file| {
+            rewrite::write_all(file, &header)?;
+            rewrite::write_all(file, lines)
+        })?;
+        let file = self.fs.open(&self.path, OpenFor::Append);
+        self.adopt(file.map_err(|source| StorageError::io("append to", &self.path, source))?)
+    }
+
+    fn write_batch(
+        &mut self,
+        file: &dyn FsFile,
+        entries: &[Entry],
+        durability: Durability,
+    ) -> Result<Vec<EntryIndex>, StorageError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lines: Vec<_> = entries.iter().map(codec::encode_entry).collect();
+        let newline_first = self.index.tail != Tail::Newline;
+        let mut batch = Vec::with_capacity(lines.iter().map(Vec::len).sum::<usize>() + 1);
+        batch.extend(newline_first.then_some(b'\n'));
+        lines.iter().for_each(|line| batch.extend_from_slice(line));
+
+        let old_len = self.index.len;
+        append_or_roll_back(file, &batch, old_len)
+            .map_err(|source| StorageError::WriteFailed { path: self.path.clone(), source })?;
+        if durability == Durability::Synced
+            && let Err(source) = file.sync_data()
+        {
+            self.poisoned = true;
+            return Err(StorageError::SyncFailed { path: self.path.clone(), source });
+        }
+
+        let len = file.metadata().map_err(|source| StorageError::io("read", &self.path, source))?.len;
+        if len == old_len + batch.len() as u64 {
+            if newline_first {
+                self.index.add_newline();
+            }
+            for line in &lines {
+                self.index.add_written(self.index.len, line)?;
+            }
+            self.anchor.extend_from_slice(&batch);
+            self.anchor.drain(..self.anchor.len().saturating_sub(super::ANCHOR_BYTES as usize));
+        } else {
+            // A program that takes no lock wrote between our look and our write.
+            self.standing()?;
+        }
+        let find =
+            |entry: &Entry| self.index.tree.find(entry.id.as_str()).ok_or_else(|| StorageError::Replaced(self.path.clone()));
+        entries.iter().map(find).collect()
+    }
+}
+
+fn identity(file: &dyn FsFile) -> Option<(u64, u64)> {
+    file.metadata().ok().map(|meta| meta.identity)
+}
+
+/// Writes all of `bytes` at the end of a file of `old_len` bytes, or nothing.
+pub(super) fn append_or_roll_back(file: &dyn FsFile, bytes: &[u8], old_len: u64) -> io::Result<()> {
+    let mut written = 0;
+    while written < bytes.len() {
+        // One write takes all of it, but for a full disk or a size limit: then the second one tells the reason.
+        match file.append(&bytes[written..]) {
+            Ok(0) => return Err(roll_back(file, old_len, written, io::ErrorKind::WriteZero.into())),
+            Ok(len) => written += len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(roll_back(file, old_len, written, error)),
+        }
+    }
+    Ok(())
+}
+
+/// Takes a part of a write back; where somebody wrote behind it, a newline keeps it from fusing with what comes.
+fn roll_back(file: &dyn FsFile, old_len: u64, written: usize, error: io::Error) -> io::Error {
+    if written > 0 {
+        let ends_with_ours = file.metadata().is_ok_and(|meta| meta.len == old_len + written as u64);
+        if !(ends_with_ours && file.set_len(old_len).is_ok()) {
+            // Nothing better can be done; the reader tells the torn line.
+            let _ = file.append(b"\n");
+        }
+    }
+    error
+}
+
+/// The lock of a file, freed when this is dropped.
+struct FileLock(Arc<dyn FsFile>);
+
+impl FileLock {
+    fn take(file: Arc<dyn FsFile>, path: &Path) -> Result<Self, StorageError> {
+        loop {
+            match file.lock() {
+                Ok(()) => return Ok(Self(file)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Some network file systems have no locks; there appends are as safe as `O_APPEND` makes them.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(Self(file)),
+                Err(error) => return Err(StorageError::io("lock", path, error)),
+            }
+        }
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // The system frees it at the latest when the file is closed.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Writes entries that could not be appended to a file beside the session, `NAME.unsaved.jsonl`, and returns its path.
+/// An older file of that name is appended to.
+///
+/// # Errors
+/// When that cannot be written either.
+pub fn write_unsaved(fs: &dyn Fs, session_path: &Path, entries: &[Entry]) -> Result<PathBuf, StorageError> {
+    let path = session_path.with_extension("unsaved.jsonl");
+    let io = |source| StorageError::io("write", &path, source);
+    let file = fs.open(&path, OpenFor::CreateOrOpen).map_err(io)?;
+    let bytes: Vec<u8> = entries.iter().flat_map(codec::encode_entry).collect();
+    let len = file.metadata().map_err(io)?.len;
+    append_or_roll_back(&*file, &bytes, len).and_then(|()| file.sync_data()).map_err(io)?;
+    Ok(path)
+}

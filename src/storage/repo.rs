@@ -1,0 +1,304 @@
+//! A folder of sessions: where their files are, and how sessions are created, found, forked, moved and deleted.
+//!
+//! ```text
+//! ROOT/--home-me-project--/2026-11-30T09-15-00-000Z_019ad3c5-....jsonl
+//! ```
+//!
+//! # Invariants
+//! - The folder's name is made from the cwd and never decoded: the header tells the cwd, because `/a/b-c` and `/a-b/c`
+//!   share a folder.
+//! - A path is built from an id only after the id went through [`SessionId::new`].
+//! - What is returned as a path exists, and its folder is synced.
+//! - The source of a fork is never changed; a session that is a link is never moved or deleted through the link.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::session::entry::{FORMAT_VERSION, Header, SessionId, format_timestamp};
+use crate::session::json::{Extra, Json};
+use crate::storage::fs::{FileKind, FileMeta, Fs};
+use crate::storage::handle::Session;
+use crate::storage::jsonl::JsonlStorage;
+use crate::storage::jsonl::rewrite::folder_of;
+use crate::storage::lock::OwnerLock;
+use crate::storage::{Clock, IdSource, StorageError};
+
+/// How session files lie in a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// A folder for each cwd.
+    Nested,
+    /// All files in the root itself.
+    Flat,
+}
+
+/// A folder of sessions, with what its operations need.
+#[derive(Clone, Debug)]
+pub struct Repo {
+    pub(super) fs: Arc<dyn Fs>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn IdSource>,
+    root: PathBuf,
+    layout: Layout,
+}
+
+/// What a new session begins with.
+#[derive(Clone, Debug, Default)]
+pub struct NewSession {
+    /// The folder that it works in; absolute.
+    pub cwd: String,
+    /// Its id; by default a new one.
+    pub id: Option<SessionId>,
+    /// The file that it was forked from.
+    pub parent_session: Option<String>,
+    /// What an application keeps in the header.
+    pub metadata: Option<Json>,
+    /// Further keys of the header.
+    pub extra: Extra,
+}
+
+/// A file that may be a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// What `stat` tells.
+    pub meta: FileMeta,
+}
+
+impl Repo {
+    /// The sessions below `root`, which need not exist yet.
+    pub fn new(fs: Arc<dyn Fs>, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, root: PathBuf, layout: Layout) -> Self {
+        Self { fs, clock, ids, root, layout }
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The file system that the sessions are on.
+    pub fn fs(&self) -> &Arc<dyn Fs> {
+        &self.fs
+    }
+
+    /// The folder for new sessions of a cwd.
+    pub fn folder_for(&self, cwd: &str) -> PathBuf {
+        match self.layout {
+            Layout::Nested => self.root.join(folder_name(cwd)),
+            Layout::Flat => self.root.clone(),
+        }
+    }
+
+    /// The header and the path of a new session.
+    pub(super) fn plan(&self, new: NewSession) -> Result<(Header, PathBuf), StorageError> {
+        let id = match new.id {
+            Some(id) => id,
+            None => SessionId::new(self.ids.session_id())?,
+        };
+        let timestamp = format_timestamp(self.clock.now_ms());
+        let path = self.folder_for(&new.cwd).join(file_name(&timestamp, &id));
+        let header = Header {
+            version: FORMAT_VERSION,
+            id: id.to_string(),
+            timestamp,
+            cwd: new.cwd,
+            parent_session: new.parent_session,
+            metadata: new.metadata,
+            extra: new.extra,
+        };
+        Ok((header, path))
+    }
+
+    /// Creates a session: its file holds the header and is on disk when this returns.
+    ///
+    /// # Errors
+    /// When a session of that id exists in the root, or the file cannot be written; then there is no file.
+    pub fn create(&self, new: NewSession) -> Result<Session, StorageError> {
+        let (header, path) = self.plan(new)?;
+        if let Some(taken) = self.find_exact(&header.id)? {
+            return Err(StorageError::Exists(taken));
+        }
+        let storage = JsonlStorage::create(self.fs.clone(), &path, &header)?;
+        Ok(self.session(storage))
+    }
+
+    /// Opens a session file, in this root or elsewhere.
+    ///
+    /// # Errors
+    /// See [`JsonlStorage::open`].
+    pub fn open(&self, path: &Path) -> Result<Session, StorageError> {
+        Ok(self.session(JsonlStorage::open(self.fs.clone(), path)?))
+    }
+
+    pub(super) fn session(&self, storage: JsonlStorage) -> Session {
+        Session::new(Box::new(storage), self.clock.clone(), self.ids.clone())
+    }
+
+    /// The session files of the root, sorted by path: those directly in it and those in its folders. Links to folders
+    /// are followed, each folder once. A root that does not exist has none.
+    ///
+    /// # Errors
+    /// When a folder cannot be read.
+    pub fn files(&self) -> Result<Vec<SessionFile>, StorageError> {
+        let mut files = Vec::new();
+        let mut folders = vec![self.root.clone()];
+        let mut seen = HashSet::new();
+        let mut depth = 0;
+        // A root holds folders of files; what lies deeper is no session of it.
+        while !folders.is_empty() && depth < 2 {
+            let mut below = Vec::new();
+            for folder in std::mem::take(&mut folders) {
+                match self.fs.canonicalize(&folder) {
+                    Ok(real) if seen.insert(real.clone()) => below.extend(self.read_folder(&folder, &mut files)?),
+                    Ok(_) => {}
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(StorageError::io("read the folder", &folder, error)),
+                }
+            }
+            folders = below;
+            depth += 1;
+        }
+        files.sort_by(|a: &SessionFile, b| a.path.cmp(&b.path));
+        Ok(files)
+    }
+
+    /// Adds the session files of a folder and returns its folders.
+    fn read_folder(&self, folder: &Path, files: &mut Vec<SessionFile>) -> Result<Vec<PathBuf>, StorageError> {
+        let items = self.fs.read_dir(folder).map_err(|source| StorageError::io("read the folder", folder, source))?;
+        let mut folders = Vec::new();
+        for (path, kind) in items {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            if name.starts_with('.') {
+                continue;
+            }
+            let is_session_name = name.ends_with(".jsonl") && !name.ends_with(".unsaved.jsonl");
+            match kind {
+                FileKind::Folder => folders.push(path),
+                FileKind::File | FileKind::Link if is_session_name || kind == FileKind::Link => {
+                    // A file that went away since, or a link to nothing, is not there.
+                    let Ok(meta) = self.fs.metadata(&path) else { continue };
+                    match meta.kind {
+                        FileKind::File if is_session_name => files.push(SessionFile { path, meta }),
+                        FileKind::Folder => folders.push(path),
+                        FileKind::File | FileKind::Link | FileKind::Other => {}
+                    }
+                }
+                FileKind::File | FileKind::Link | FileKind::Other => {}
+            }
+        }
+        Ok(folders)
+    }
+
+    /// The file of the session with this id, by its header; the file's name tells where to look first.
+    ///
+    /// # Errors
+    /// When the root cannot be read.
+    pub fn find_exact(&self, id: &str) -> Result<Option<PathBuf>, StorageError> {
+        let files = self.files()?;
+        let is_it = |file: &&SessionFile| self.header_of(&file.path).is_some_and(|header| header.id == id);
+        let by_name = files.iter().filter(|file| id_in_file_name(&file.path) == Some(id)).find(is_it);
+        Ok(by_name.or_else(|| files.iter().find(is_it)).map(|file| file.path.clone()))
+    }
+
+    /// The header of a file; `None` when it is no session.
+    pub fn header_of(&self, path: &Path) -> Option<Header> {
+        JsonlStorage::read_header(&*self.fs, path).ok()
+    }
+
+    /// The file of a session's parent: the path in its header if it exists, else the session in this root whose id that
+    /// path names.
+    ///
+    /// # Errors
+    /// When the root cannot be read.
+    pub fn find_parent(&self, header: &Header) -> Result<Option<PathBuf>, StorageError> {
+        let Some(parent) = &header.parent_session else { return Ok(None) };
+        let path = Path::new(parent);
+        if self.fs.metadata(path).is_ok_and(|meta| meta.kind == FileKind::File) {
+            return Ok(Some(path.to_owned()));
+        }
+        match id_in_file_name(path) {
+            Some(id) => self.find_exact(id),
+            None => Ok(None),
+        }
+    }
+
+    /// Deletes a session's file for good, with its companions (backups, lock, unsaved entries). Returns what was
+    /// removed.
+    ///
+    /// # Errors
+    /// [`StorageError::Busy`] while somebody holds it, [`StorageError::IsALink`] for a link; then nothing is removed.
+    pub fn delete(&self, path: &Path) -> Result<Vec<PathBuf>, StorageError> {
+        self.delete_by(path, &mut |path| self.fs.remove_file(path).map_err(|source| StorageError::io("delete", path, source)))
+    }
+
+    /// As [`Repo::delete`], but `remove` decides how, for a trash.
+    ///
+    /// # Errors
+    /// As [`Repo::delete`], and those of `remove`.
+    pub fn delete_by(
+        &self,
+        path: &Path,
+        remove: &mut dyn FnMut(&Path) -> Result<(), StorageError>,
+    ) -> Result<Vec<PathBuf>, StorageError> {
+        self.refuse_link(path)?;
+        let _owner = OwnerLock::take(&self.fs, path, "delete")?;
+        let companions = self.companions(path)?;
+        remove(path)?;
+        for companion in &companions {
+            remove(companion)?;
+        }
+        let folder = folder_of(path);
+        self.fs.sync_dir(folder).map_err(|source| StorageError::io("sync the folder", folder, source))?;
+        Ok([path.to_owned()].into_iter().chain(companions).collect())
+    }
+
+    /// The files that belong to a session: backups and unsaved entries.
+    fn companions(&self, path: &Path) -> Result<Vec<PathBuf>, StorageError> {
+        let folder = folder_of(path);
+        let items = self.fs.read_dir(folder).map_err(|source| StorageError::io("read the folder", folder, source))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let unsaved = path.with_extension("unsaved.jsonl");
+        let backup = format!("{name}.bak");
+        let is_companion = |path: &PathBuf| {
+            let other = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            *path == unsaved || other == backup || other.strip_prefix(&backup).is_some_and(|rest| rest.starts_with('.'))
+        };
+        let mut companions: Vec<_> = items.into_iter().map(|(path, _)| path).filter(is_companion).collect();
+        companions.sort();
+        Ok(companions)
+    }
+
+    pub(super) fn refuse_link(&self, path: &Path) -> Result<(), StorageError> {
+        let meta = self.fs.link_metadata(path).map_err(|source| StorageError::io("read", path, source))?;
+        if meta.kind == FileKind::Link { Err(StorageError::IsALink(path.to_owned())) } else { Ok(()) }
+    }
+}
+
+/// The name of the folder for sessions of a cwd, as Pi makes it: without one leading separator, `/`, `\` and `:`
+/// replaced by `-`, between `--`. A name over 255 bytes is shortened and gets a hash of the whole.
+pub fn folder_name(cwd: &str) -> String {
+    let inner = cwd.strip_prefix(['/', '\\']).unwrap_or(cwd).replace(['/', '\\', ':'], "-");
+    let name = format!("--{inner}--");
+    if name.len() <= 255 {
+        return name;
+    }
+    let hash = inner.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut kept = 200;
+    while !inner.is_char_boundary(kept) {
+        kept -= 1;
+    }
+    format!("--{}-{hash:016x}--", &inner[..kept])
+}
+
+/// The name of a session's file.
+pub fn file_name(timestamp: &str, id: &SessionId) -> String {
+    format!("{}_{id}.jsonl", timestamp.replace([':', '.'], "-"))
+}
+
+/// The id in the name of a session's file; `None` where there is none that could be one.
+pub fn id_in_file_name(path: &Path) -> Option<&str> {
+    let (_, id) = path.file_name()?.to_str()?.strip_suffix(".jsonl")?.split_once('_')?;
+    SessionId::new(id).is_ok().then_some(id)
+}
