@@ -480,3 +480,6 @@ impl PathState {
         Ok(state)
     }
 }
+
+#[cfg(test)]
+mod tests;
