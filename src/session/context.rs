@@ -379,7 +379,7 @@ fn custom_message(payload: CustomMessageEntry, timestamp: Option<i64>) -> Messag
 
 fn branch_summary_message(payload: BranchSummary, timestamp: Option<i64>) -> Message {
     let from_id = payload.from_id.and_then(|id| Json::of(&id).ok());
-    Message::BranchSummary(BranchSummaryMessage { summary: payload.summary, from_id, timestamp })
+    Message::BranchSummary(BranchSummaryMessage { summary: payload.summary, from_id, timestamp, extra: Extra::default() })
 }
 
 fn compaction_messages(payload: Compaction, timestamp: Option<i64>) -> Vec<Message> {
@@ -387,6 +387,7 @@ fn compaction_messages(payload: Compaction, timestamp: Option<i64>) -> Vec<Messa
         summary: payload.summary,
         tokens_before: payload.tokens_before,
         timestamp,
+        extra: Extra::default(),
     });
     payload.system_message.map(Message::System).into_iter().chain([summary]).collect()
 }

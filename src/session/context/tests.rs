@@ -237,7 +237,7 @@ fn an_id_that_is_not_on_the_path_keeps_nothing() {
     check("u1 a1 K(gone) u2", "summary:K user:u2");
     check("u1 a1 u9<u1 u2<a1 K(u9) u3", "summary:K user:u3");
     // Nor does one that comes after.
-    check("u1 a1 K(u3) u3", "summary:K user:u3");
+    check("u1 a1 K(u3) u2 u3", "summary:K user:u2 user:u3");
 }
 
 #[test]
