@@ -211,8 +211,10 @@ pub fn project<S: EntrySource>(
                 reason = Reason::Removed;
             }
             Some(Some(replacement)) => {
-                if own.iter_mut().fold(false, |any, message| replace_content(message, replacement) || any) {
-                    reason = Reason::Edited;
+                for message in &mut own {
+                    if replace_content(message, replacement) {
+                        reason = Reason::Edited;
+                    }
                 }
             }
             None => {}

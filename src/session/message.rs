@@ -730,7 +730,7 @@ impl<'de> Deserialize<'de> for Count {
         let count = number.as_u64().or_else(|| {
             let float = number.as_f64()?;
             // Up to 2^53 a float holds every whole number, so the cast is exact.
-            (float >= 0.0 && float <= 9_007_199_254_740_992.0 && float.fract() == 0.0).then_some(float as u64)
+            ((0.0..=9_007_199_254_740_992.0).contains(&float) && float.fract() == 0.0).then_some(float as u64)
         });
         count.map(Self).ok_or_else(|| serde::de::Error::custom("not a count"))
     }
@@ -801,4 +801,29 @@ pub(crate) fn put<M: SerializeMap, T: Serialize>(map: &mut M, key: &str, value: 
 /// Writes `key`, unless `extra` holds it: there stands what was read, in a shape that has no place in a field.
 pub(crate) fn put_unless<M: SerializeMap, T: Serialize>(extra: &Extra, map: &mut M, key: &str, value: T) -> Result<(), M::Error> {
     if extra.get(key).is_some() { Ok(()) } else { map.serialize_entry(key, &value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_of_another_shape_makes_a_message_none_of_ours() {
+        let role = |text: &str| Message::from_json(Json::parse(text).expect(text)).role();
+        assert_eq!(role(r#"{"role":"user","content":5}"#), Role::Unknown);
+        assert_eq!(role(r#"{"role":"assistant","content":{}}"#), Role::Unknown);
+        assert_eq!(role(r#"{"role":"user","content":null}"#), Role::User);
+        assert_eq!(role(r#"{"role":"user"}"#), Role::User);
+        // Roles without content have no shape of it.
+        assert_eq!(role(r#"{"role":"bashExecution","command":"ls","content":5}"#), Role::BashExecution);
+    }
+
+    #[test]
+    fn the_context_tokens_of_an_answer_are_its_total_or_the_sum() {
+        let tokens = |text: &str| Json::parse(text).expect(text).to::<Usage>().expect(text).context_tokens();
+        assert_eq!(tokens(r#"{"input":1,"output":2,"cacheRead":3,"cacheWrite":4,"totalTokens":99}"#), 99);
+        assert_eq!(tokens(r#"{"input":1,"output":2,"cacheRead":3,"cacheWrite":4.0,"totalTokens":0}"#), 10);
+        assert_eq!(tokens(r#"{"input":1,"output":-2,"cacheRead":1.5}"#), 1);
+        assert_eq!(tokens(&format!(r#"{{"input":{0},"output":{0}}}"#, u64::MAX)), u64::MAX);
+    }
 }
