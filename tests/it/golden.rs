@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pi_sessions::session::context::{ModelRef, Projection, project};
 use pi_sessions::session::labels::SessionName;
 use pi_sessions::session::message::{Message, Role};
-use pi_sessions::session::request::to_request_message;
+use pi_sessions::session::request::{RequestOptions, build_request, to_request_message};
 use pi_sessions::session::stats::StatsFold;
 use pi_sessions::session::tree::EntryIndex;
 use serde_json::{Value, json};
@@ -107,6 +107,20 @@ fn contexts_are_those_of_pi() {
     let cases = cases("context", "pi-");
     assert_eq!(cases.len(), 40);
     cases.iter().for_each(check_pi);
+}
+
+#[test]
+fn the_system_prompt_is_that_of_pi() {
+    for case in cases("context", "pi-").into_iter().chain(cases("pi", "")) {
+        let expect = std::fs::read(case.input.with_file_name("system.json")).expect("what we expect of the prompt");
+        let expect: Value = serde_json::from_slice(&expect).expect("what we expect is JSON");
+        let request = build_request(context_at(&case, case.session.tree.leaf()).messages, RequestOptions::default());
+        assert_same(&case.name, &json!(request.system.prompt().unwrap_or_default()), &expect["prompt"]);
+        // Pi takes the time of the first message.
+        let timestamp = expect["message"]["timestamp"].as_i64().unwrap_or_default();
+        let state = request.system.to_message(timestamp).map(Message::System);
+        assert_same(&case.name, &json!(state), &expect["message"]);
+    }
 }
 
 #[test]
