@@ -211,8 +211,10 @@ pub fn project<S: EntrySource>(
                 reason = Reason::Removed;
             }
             Some(Some(replacement)) => {
-                if own.iter_mut().fold(false, |any, message| replace_content(message, replacement) || any) {
-                    reason = Reason::Edited;
+                for message in &mut own {
+                    if replace_content(message, replacement) {
+                        reason = Reason::Edited;
+                    }
                 }
             }
             None => {}
@@ -379,7 +381,7 @@ fn custom_message(payload: CustomMessageEntry, timestamp: Option<i64>) -> Messag
 
 fn branch_summary_message(payload: BranchSummary, timestamp: Option<i64>) -> Message {
     let from_id = payload.from_id.and_then(|id| Json::of(&id).ok());
-    Message::BranchSummary(BranchSummaryMessage { summary: payload.summary, from_id, timestamp })
+    Message::BranchSummary(BranchSummaryMessage { summary: payload.summary, from_id, timestamp, extra: Extra::default() })
 }
 
 fn compaction_messages(payload: Compaction, timestamp: Option<i64>) -> Vec<Message> {
@@ -387,6 +389,7 @@ fn compaction_messages(payload: Compaction, timestamp: Option<i64>) -> Vec<Messa
         summary: payload.summary,
         tokens_before: payload.tokens_before,
         timestamp,
+        extra: Extra::default(),
     });
     payload.system_message.map(Message::System).into_iter().chain([summary]).collect()
 }
@@ -480,3 +483,6 @@ impl PathState {
         Ok(state)
     }
 }
+
+#[cfg(test)]
+mod tests;

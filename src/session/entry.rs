@@ -11,11 +11,12 @@
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 
+use serde::de::Deserializer;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::session::json::{Extra, Fields, Json};
-use crate::session::message::{Content, Message, SystemMessage, Usage, put};
+use crate::session::message::{Content, Message, SystemMessage, Usage, put, put_unless};
 
 /// The version of the format that is written: Pi's 3.
 pub const FORMAT_VERSION: u64 = 3;
@@ -431,10 +432,30 @@ pub struct ContextEdit {
 }
 
 /// What a `context_edit` puts in place: `{content}`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replacement {
     /// The new content.
     pub content: Content,
+    /// Further keys.
+    pub extra: Extra,
+}
+
+impl<'de> Deserialize<'de> for Replacement {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Json::deserialize(deserializer)?;
+        let mut fields = json.fields().ok_or_else(|| serde::de::Error::custom("a replacement is an object"))?;
+        let content = fields.take("content").ok_or_else(|| serde::de::Error::missing_field("content"))?;
+        Ok(Self { content, extra: fields.rest() })
+    }
+}
+
+impl Serialize for Replacement {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("content", &self.content)?;
+        self.extra.write(&mut map)?;
+        map.end()
+    }
 }
 
 /// Payload of `custom`.
@@ -573,10 +594,9 @@ impl EntryKind {
                 extra,
             }),
             EntryType::Leaf => {
-                if fields.has("targetId") {
-                    fields.get::<EntryId>("targetId")?;
-                }
-                Self::Leaf(Leaf { target_id: take_nullable(fields, "targetId"), from_id: fields.take("fromId"), extra })
+                // Null is a reset; an entry without the key, or of another shape, must not move anything.
+                let target_id = fields.take::<Option<EntryId>>("targetId")?;
+                Self::Leaf(Leaf { target_id, from_id: fields.take("fromId"), extra })
             }
             EntryType::ModelChange => {
                 fields.get::<String>("modelId")?;
@@ -589,11 +609,8 @@ impl EntryKind {
                 Self::ActiveToolsChange(ActiveToolsChange { active_tool_names: fields.take("activeToolNames")?, extra })
             }
             EntryType::ContextEdit => {
-                let replacement = match fields.has("replacement") {
-                    true => Some(fields.get::<Replacement>("replacement")?),
-                    false => None,
-                };
-                fields.take_json("replacement");
+                // Null removes a message; an edit without the key, or of another shape, must not.
+                let replacement = fields.take::<Option<Replacement>>("replacement")?;
                 Self::ContextEdit(ContextEdit { target_id: take_nullable(fields, "targetId"), replacement, extra })
             }
             EntryType::Custom => Self::Custom(Custom {
@@ -677,7 +694,7 @@ impl EntryKind {
                 payload.extra.write(map)
             }
             Self::Leaf(payload) => {
-                map.serialize_entry("targetId", &payload.target_id)?;
+                put_unless(&payload.extra, map, "targetId", &payload.target_id)?;
                 put(map, "fromId", payload.from_id.as_ref())?;
                 payload.extra.write(map)
             }
@@ -695,24 +712,24 @@ impl EntryKind {
                 payload.extra.write(map)
             }
             Self::ContextEdit(payload) => {
-                map.serialize_entry("targetId", &payload.target_id)?;
+                put_unless(&payload.extra, map, "targetId", &payload.target_id)?;
                 map.serialize_entry("replacement", &payload.replacement)?;
                 payload.extra.write(map)
             }
             Self::Custom(payload) => {
-                map.serialize_entry("customType", &payload.custom_type)?;
+                put_unless(&payload.extra, map, "customType", &payload.custom_type)?;
                 put(map, "data", payload.data.as_ref())?;
                 payload.extra.write(map)
             }
             Self::CustomMessage(payload) => {
-                map.serialize_entry("customType", &payload.custom_type)?;
+                put_unless(&payload.extra, map, "customType", &payload.custom_type)?;
                 put(map, "content", payload.content.as_ref())?;
                 put(map, "display", payload.display)?;
                 put(map, "details", payload.details.as_ref())?;
                 payload.extra.write(map)
             }
             Self::Label(payload) => {
-                map.serialize_entry("targetId", &payload.target_id)?;
+                put_unless(&payload.extra, map, "targetId", &payload.target_id)?;
                 put(map, "label", payload.label.as_ref())?;
                 payload.extra.write(map)
             }
@@ -721,9 +738,9 @@ impl EntryKind {
                 payload.extra.write(map)
             }
             Self::Usage(payload) => {
-                map.serialize_entry("kind", &payload.kind)?;
-                map.serialize_entry("provider", &payload.provider)?;
-                map.serialize_entry("model", &payload.model)?;
+                put_unless(&payload.extra, map, "kind", &payload.kind)?;
+                put_unless(&payload.extra, map, "provider", &payload.provider)?;
+                put_unless(&payload.extra, map, "model", &payload.model)?;
                 put(map, "usage", payload.usage.as_ref())?;
                 put(map, "note", payload.note.as_ref())?;
                 payload.extra.write(map)

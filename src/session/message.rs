@@ -3,13 +3,15 @@
 //! # Invariants
 //! - Reading is lenient: a message or block whose known fields have other shapes than Pi's is kept verbatim as
 //!   `Unknown`; fields without a place of their own are kept in `extra`. Nothing is refused and nothing is lost.
-//! - Writing gives Pi's keys and Pi's order (`role` first), then `extra`. A field that was absent stays absent.
+//! - Writing gives Pi's keys and Pi's order (`role` first), then `extra`. A field that was absent stays absent, but for
+//!   `toolName`, `output`, `customType`, counts and amounts, which are then written empty or as 0, and a `content` that
+//!   was null, which is then absent. No key is written twice.
 
 use serde::de::Deserializer;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::session::json::{Extra, Json};
+use crate::session::json::{Extra, Fields, Json};
 
 /// One message, by its `role`.
 #[derive(Clone, Debug, PartialEq)]
@@ -422,6 +424,8 @@ pub struct BranchSummaryMessage {
     pub from_id: Option<Json>,
     /// When, in Unix milliseconds.
     pub timestamp: Option<i64>,
+    /// Further fields.
+    pub extra: Extra,
 }
 
 /// The summary that stands for compacted entries.
@@ -433,6 +437,8 @@ pub struct CompactionSummaryMessage {
     pub tokens_before: Option<Json>,
     /// When, in Unix milliseconds.
     pub timestamp: Option<i64>,
+    /// Further fields.
+    pub extra: Extra,
 }
 
 impl Message {
@@ -503,16 +509,12 @@ impl Message {
     fn read(json: &Json) -> Option<Self> {
         let mut fields = json.fields()?;
         let role = fields.take::<String>("role")?;
-        // A field that is present must have Pi's shape, or the message is not Pi's.
-        let content = match fields.has("content") {
-            true => Some(fields.take::<Content>("content")?),
-            false => {
-                fields.take_json("content");
-                None
-            }
-        };
+        let role = Role::from_wire(&role);
+        // Content that is present must have Pi's shape, or the message is not Pi's.
+        let has_content = matches!(role, Role::User | Role::Assistant | Role::ToolResult | Role::Custom | Role::System);
+        let content = if has_content { take_content(&mut fields)? } else { None };
         let timestamp = fields.take("timestamp");
-        Some(match Role::from_wire(&role) {
+        Some(match role {
             Role::User => Self::User(UserMessage { content, timestamp, extra: fields.rest() }),
             Role::Assistant => Self::Assistant(Box::new(AssistantMessage {
                 content,
@@ -558,14 +560,24 @@ impl Message {
                 summary: fields.take("summary")?,
                 from_id: fields.take_json("fromId"),
                 timestamp,
+                extra: fields.rest(),
             }),
             Role::CompactionSummary => Self::CompactionSummary(CompactionSummaryMessage {
                 summary: fields.take("summary")?,
                 tokens_before: fields.take_json("tokensBefore"),
                 timestamp,
+                extra: fields.rest(),
             }),
             Role::Unknown => return None,
         })
+    }
+}
+
+/// Takes the content out; the inner `None` is no content, the outer one is content of another shape.
+fn take_content(fields: &mut Fields<'_>) -> Option<Option<Content>> {
+    match fields.text("content") {
+        Some(_) => fields.take("content"),
+        None => Some(None),
     }
 }
 
@@ -601,7 +613,7 @@ impl Serialize for Message {
             }
             Self::ToolResult(message) => {
                 map.serialize_entry("toolCallId", &message.tool_call_id)?;
-                map.serialize_entry("toolName", &message.tool_name)?;
+                put_unless(&message.extra, &mut map, "toolName", &message.tool_name)?;
                 put(&mut map, "content", message.content.as_ref())?;
                 put(&mut map, "details", message.details.as_ref())?;
                 put(&mut map, "isError", message.is_error)?;
@@ -610,7 +622,7 @@ impl Serialize for Message {
             }
             Self::BashExecution(message) => {
                 map.serialize_entry("command", &message.command)?;
-                map.serialize_entry("output", &message.output)?;
+                put_unless(&message.extra, &mut map, "output", &message.output)?;
                 put(&mut map, "exitCode", message.exit_code)?;
                 put(&mut map, "cancelled", message.cancelled)?;
                 put(&mut map, "truncated", message.truncated)?;
@@ -620,7 +632,7 @@ impl Serialize for Message {
                 message.extra.write(&mut map)?;
             }
             Self::Custom(message) => {
-                map.serialize_entry("customType", &message.custom_type)?;
+                put_unless(&message.extra, &mut map, "customType", &message.custom_type)?;
                 put(&mut map, "content", message.content.as_ref())?;
                 put(&mut map, "display", message.display)?;
                 put(&mut map, "details", message.details.as_ref())?;
@@ -636,11 +648,13 @@ impl Serialize for Message {
                 map.serialize_entry("summary", &message.summary)?;
                 put(&mut map, "fromId", message.from_id.as_ref())?;
                 put(&mut map, "timestamp", message.timestamp)?;
+                message.extra.write(&mut map)?;
             }
             Self::CompactionSummary(message) => {
                 map.serialize_entry("summary", &message.summary)?;
                 put(&mut map, "tokensBefore", message.tokens_before.as_ref())?;
                 put(&mut map, "timestamp", message.timestamp)?;
+                message.extra.write(&mut map)?;
             }
             Self::Unknown(_) => {}
         }
@@ -704,10 +718,10 @@ impl<'de> Deserialize<'de> for Usage {
 impl Serialize for Usage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("input", &self.input)?;
-        map.serialize_entry("output", &self.output)?;
-        map.serialize_entry("cacheRead", &self.cache_read)?;
-        map.serialize_entry("cacheWrite", &self.cache_write)?;
+        put_unless(&self.extra, &mut map, "input", self.input)?;
+        put_unless(&self.extra, &mut map, "output", self.output)?;
+        put_unless(&self.extra, &mut map, "cacheRead", self.cache_read)?;
+        put_unless(&self.extra, &mut map, "cacheWrite", self.cache_write)?;
         put(&mut map, "totalTokens", self.total_tokens)?;
         put(&mut map, "cost", self.cost.as_ref())?;
         self.extra.write(&mut map)?;
@@ -724,7 +738,7 @@ impl<'de> Deserialize<'de> for Count {
         let count = number.as_u64().or_else(|| {
             let float = number.as_f64()?;
             // Up to 2^53 a float holds every whole number, so the cast is exact.
-            (float >= 0.0 && float <= 9_007_199_254_740_992.0 && float.fract() == 0.0).then_some(float as u64)
+            ((0.0..=9_007_199_254_740_992.0).contains(&float) && float.fract() == 0.0).then_some(float as u64)
         });
         count.map(Self).ok_or_else(|| serde::de::Error::custom("not a count"))
     }
@@ -761,11 +775,11 @@ impl<'de> Deserialize<'de> for Cost {
 impl Serialize for Cost {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("input", &Amount(self.input))?;
-        map.serialize_entry("output", &Amount(self.output))?;
-        map.serialize_entry("cacheRead", &Amount(self.cache_read))?;
-        map.serialize_entry("cacheWrite", &Amount(self.cache_write))?;
-        map.serialize_entry("total", &Amount(self.total))?;
+        put_unless(&self.extra, &mut map, "input", Amount(self.input))?;
+        put_unless(&self.extra, &mut map, "output", Amount(self.output))?;
+        put_unless(&self.extra, &mut map, "cacheRead", Amount(self.cache_read))?;
+        put_unless(&self.extra, &mut map, "cacheWrite", Amount(self.cache_write))?;
+        put_unless(&self.extra, &mut map, "total", Amount(self.total))?;
         self.extra.write(&mut map)?;
         map.end()
     }
@@ -789,5 +803,35 @@ pub(crate) fn put<M: SerializeMap, T: Serialize>(map: &mut M, key: &str, value: 
     match value {
         Some(value) => map.serialize_entry(key, &value),
         None => Ok(()),
+    }
+}
+
+/// Writes `key`, unless `extra` holds it: there stands what was read, in a shape that has no place in a field.
+pub(crate) fn put_unless<M: SerializeMap, T: Serialize>(extra: &Extra, map: &mut M, key: &str, value: T) -> Result<(), M::Error> {
+    if extra.get(key).is_some() { Ok(()) } else { map.serialize_entry(key, &value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_of_another_shape_makes_a_message_none_of_ours() {
+        let role = |text: &str| Message::from_json(Json::parse(text).expect(text)).role();
+        assert_eq!(role(r#"{"role":"user","content":5}"#), Role::Unknown);
+        assert_eq!(role(r#"{"role":"assistant","content":{}}"#), Role::Unknown);
+        assert_eq!(role(r#"{"role":"user","content":null}"#), Role::User);
+        assert_eq!(role(r#"{"role":"user"}"#), Role::User);
+        // Roles without content have no shape of it.
+        assert_eq!(role(r#"{"role":"bashExecution","command":"ls","content":5}"#), Role::BashExecution);
+    }
+
+    #[test]
+    fn the_context_tokens_of_an_answer_are_its_total_or_the_sum() {
+        let tokens = |text: &str| Json::parse(text).expect(text).to::<Usage>().expect(text).context_tokens();
+        assert_eq!(tokens(r#"{"input":1,"output":2,"cacheRead":3,"cacheWrite":4,"totalTokens":99}"#), 99);
+        assert_eq!(tokens(r#"{"input":1,"output":2,"cacheRead":3,"cacheWrite":4.0,"totalTokens":0}"#), 10);
+        assert_eq!(tokens(r#"{"input":1,"output":-2,"cacheRead":1.5}"#), 1);
+        assert_eq!(tokens(&format!(r#"{{"input":{0},"output":{0}}}"#, u64::MAX)), u64::MAX);
     }
 }

@@ -7,6 +7,8 @@
 pub mod context;
 pub mod entry;
 pub mod json;
+pub mod labels;
 pub mod message;
 pub mod request;
+pub mod stats;
 pub mod tree;

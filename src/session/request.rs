@@ -231,8 +231,8 @@ fn cut_middle(text: &str) -> Option<String> {
 pub struct SystemReplay {
     /// The texts of the messages themselves.
     contents: Vec<String>,
-    /// Named parts, in order of first appearance; `None` was removed.
-    sections: Vec<(String, Option<String>)>,
+    /// Named parts, in order of first appearance; one that was removed and comes again stands last.
+    sections: Vec<(String, String)>,
     /// Tool declarations by name, in order.
     tools: Vec<(String, Json)>,
 }
@@ -247,16 +247,22 @@ impl SystemReplay {
         }
         let sections = message.extra.get("sections");
         for (name, text) in sections.and_then(Json::fields).iter().flat_map(Fields::iter) {
-            let text = serde_json::from_str(text).ok();
-            match self.sections.iter_mut().find(|(known, _)| known == name) {
-                Some((_, old)) => *old = text,
-                None => self.sections.push((name.to_owned(), text)),
+            // A part that is neither a text nor null says nothing.
+            let Ok(text) = serde_json::from_str::<Option<String>>(text) else { continue };
+            let known = self.sections.iter().position(|(known, _)| known == name);
+            match (known, text) {
+                (Some(at), Some(text)) => self.sections[at].1 = text,
+                (Some(at), None) => drop(self.sections.remove(at)),
+                (None, Some(text)) => self.sections.push((name.to_owned(), text)),
+                (None, None) => {}
             }
         }
-        let removed: Vec<String> = message.extra.get("toolsRemoved").and_then(Json::to).unwrap_or_default();
-        self.tools.retain(|(name, _)| !removed.contains(name));
+        for tool in message.extra.get("toolsRemoved").and_then(Json::to::<Vec<Json>>).unwrap_or_default() {
+            let name = tool_name(&tool);
+            self.tools.retain(|(known, _)| Some(known) != name.as_ref());
+        }
         for tool in message.extra.get("toolsAdded").and_then(Json::to::<Vec<Json>>).unwrap_or_default() {
-            let Some(name) = tool.fields().and_then(|fields| fields.get::<String>("name")) else { continue };
+            let Some(name) = tool_name(&tool) else { continue };
             match self.tools.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, old)) => *old = tool,
                 None => self.tools.push((name, tool)),
@@ -266,7 +272,7 @@ impl SystemReplay {
 
     /// The prompt: contents, then sections, joined by blank lines; `None` where there is neither.
     pub fn prompt(&self) -> Option<String> {
-        let sections = self.sections.iter().filter_map(|(_, text)| text.as_deref()).filter(|text| !text.is_empty());
+        let sections = self.sections.iter().map(|(_, text)| text.as_str()).filter(|text| !text.is_empty());
         let parts: Vec<_> = self.contents.iter().map(String::as_str).chain(sections).collect();
         (!parts.is_empty()).then(|| parts.join("\n\n"))
     }
@@ -278,23 +284,28 @@ impl SystemReplay {
 
     /// One `system` message that holds the whole state; `None` where there is none. Compactions store it.
     pub fn to_message(&self, timestamp: i64) -> Option<SystemMessage> {
-        let sections: Vec<_> = self.sections.iter().filter_map(|(name, text)| Some((name, text.as_ref()?))).collect();
-        if self.contents.is_empty() && sections.is_empty() && self.tools.is_empty() {
+        if self.contents.is_empty() && self.sections.is_empty() && self.tools.is_empty() {
             return None;
         }
         let mut extra = Extra::default();
-        let mut object = Vec::new();
-        for (name, text) in sections {
-            let pair = (serde_json::to_string(name).ok()?, serde_json::to_string(text).ok()?);
-            object.push(format!("{}:{}", pair.0, pair.1));
+        if !self.sections.is_empty() {
+            let mut object = Vec::new();
+            for (name, text) in &self.sections {
+                object.push(format!("{}:{}", serde_json::to_string(name).ok()?, serde_json::to_string(text).ok()?));
+            }
+            extra.set("sections", Json::parse(&format!("{{{}}}", object.join(","))).ok()?);
         }
-        extra.set("sections", Json::parse(&format!("{{{}}}", object.join(","))).ok()?);
         if !self.tools.is_empty() {
             extra.set("toolsAdded", Json::of(&self.tools().collect::<Vec<_>>()).ok()?);
         }
         let content = Some(Content::Text(self.contents.join("\n\n")));
         Some(SystemMessage { content, timestamp: Some(timestamp), extra })
     }
+}
+
+/// The name of a tool, from its declaration or from what removes it.
+fn tool_name(tool: &Json) -> Option<String> {
+    tool.fields()?.get("name")
 }
 
 /// The messages alone.

@@ -48,7 +48,7 @@ pub struct EntryHead<'a> {
     pub entry_type: EntryType,
     /// The role, where the type is `message`.
     pub role: Option<Role>,
-    /// The `targetId`, where the type is `leaf`; the inner `None` is a reset.
+    /// The `targetId`, where the type is `leaf`; the inner `None` is a reset, the outer one moves nothing.
     pub leaf_target: Option<Option<&'a str>>,
 }
 
@@ -158,11 +158,13 @@ impl SessionTree {
         let own = Some(EntryIndex(index));
         self.leaf = match head.entry_type {
             EntryType::Leaf => {
-                let target = head.leaf_target.flatten();
-                self.leaf_targets.insert(index, target.map(EntryId::from));
-                match target {
-                    None => None,
-                    Some(target) => match self.find(target) {
+                if let Some(target) = head.leaf_target {
+                    self.leaf_targets.insert(index, target.map(EntryId::from));
+                }
+                match head.leaf_target {
+                    None => old_leaf,
+                    Some(None) => None,
+                    Some(Some(target)) => match self.find(target) {
                         Some(target) => self.place_of(target),
                         None => old_leaf,
                     },
@@ -338,7 +340,8 @@ impl SessionTree {
                     Some(target) => place = target,
                     None => return Some(place),
                 },
-                Some(None) | None => return None,
+                Some(None) => return None,
+                None => return Some(place),
             }
         }
         Some(place)
@@ -424,6 +427,34 @@ impl SessionTree {
             last = ancestor;
         }
         self.parent(last).is_some()
+    }
+
+    /// How many branches the conversation has: its entries (messages but for `system` ones, messages of applications
+    /// and summaries) that no other of them hangs from, directly or by way of other entries. `O(entries)`.
+    pub fn branch_count(&self) -> usize {
+        let speaks = |index: &EntryIndex| match self.entry_type(*index) {
+            EntryType::Message => self.role(*index) != Some(Role::System),
+            EntryType::CustomMessage | EntryType::Compaction | EntryType::BranchSummary => true,
+            EntryType::Leaf
+            | EntryType::ModelChange
+            | EntryType::ThinkingLevelChange
+            | EntryType::ActiveToolsChange
+            | EntryType::ContextEdit
+            | EntryType::Custom
+            | EntryType::Label
+            | EntryType::SessionInfo
+            | EntryType::Usage
+            | EntryType::Unknown => false,
+        };
+        // What stands above an entry that speaks. Each walk ends where an earlier one went, so an entry is met once.
+        let mut above = Seen::new(self.rows.len());
+        for index in self.iter().filter(speaks) {
+            let mut next = self.parent(index);
+            while let Some(ancestor) = next.filter(|ancestor| above.insert(*ancestor)) {
+                next = self.parent(ancestor);
+            }
+        }
+        self.iter().filter(speaks).filter(|index| !above.contains(*index)).count()
     }
 
     /// The children of every entry. `O(entries)`.

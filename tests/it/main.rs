@@ -1,1 +1,5 @@
+//! The integration tests, one binary.
 
+mod golden;
+mod properties;
+mod support;

@@ -40,6 +40,7 @@ fn the_leaf_follows_the_rule() {
     check("a<- b<a l<b>a", "a");
     check("a<- b<a l<->-", "");
     check("a<- b<a l<a>nothing", "a b");
+    check("a<- b<a l<a:leaf", "a b");
     check("a<- b<a l<a>a m<l>b", "a b");
     // A stale rename does not hide the conversation; one that hangs from the leaf carries it on.
     check("a<- b<a c<b n<a:session_info", "a b c");
@@ -133,4 +134,31 @@ fn a_chain_of_100_000_entries_is_walked_and_dropped() {
     }
     assert_eq!(tree.path(tree.leaf()).len(), 100_000);
     assert_eq!(tree.children().of_entry(EntryIndex(99_998)), [EntryIndex(99_999)]);
+}
+
+#[test]
+fn branches_are_counted_by_what_is_said() {
+    let check = |text: &str, expect| assert_eq!(tree(text).branch_count(), expect, "{text}");
+    check("", 0);
+    check("a<- b<a c<b", 1);
+    check("a<- b<a c<a d<-", 3);
+    // What says nothing is no branch, and what is said behind it belongs to the branch before.
+    check("a<- n<a:session_info b<a m<a:model_change c<m", 2);
+    check("a<- b<a l<a>a n<l:label", 1);
+    check("n<-:model_change", 0);
+    check("a<- k<a:compaction b<a:branch_summary c<a:custom_message d<a:future_type", 3);
+    // A row whose id was taken does not count, an entry without its parent does, and a ring has no end.
+    check("a<- b<a b<a", 1);
+    check("a<- b<gone", 2);
+    check("x<y y<x", 0);
+}
+
+#[test]
+fn a_system_message_alone_is_no_branch() {
+    let mut tree = SessionTree::default();
+    for (id, parent_id, role) in [("a", None, Role::System), ("b", Some("a"), Role::User), ("c", None, Role::System)] {
+        tree.push(EntryHead { id, parent_id, entry_type: EntryType::Message, role: Some(role), leaf_target: None })
+            .expect("room");
+    }
+    assert_eq!(tree.branch_count(), 1);
 }

@@ -1,0 +1,4 @@
+//! What several tests share.
+
+pub mod json;
+pub mod plain_session;
