@@ -24,7 +24,7 @@ pub(super) struct LineHead<'a> {
     pub parent_id: Option<Cow<'a, str>>,
     /// The role of a `message`.
     pub role: Option<Role>,
-    /// The `targetId` of a `leaf`.
+    /// The `targetId` of a `leaf`; `None` where it is absent or neither a string nor null.
     pub leaf_target: Option<Option<Cow<'a, str>>>,
 }
 
@@ -166,7 +166,9 @@ pub(super) fn read_head_slowly(line: &str) -> Head<'_> {
             "type" if entry_type.is_none() => entry_type = Some(as_string(value)),
             "id" if id.is_none() => id = Some(as_string(value)),
             "parentId" if parent_id.is_none() => parent_id = Some(as_string(value)),
-            "targetId" if leaf_target.is_none() => leaf_target = Some(as_string(value)),
+            "targetId" if leaf_target.is_none() => {
+                leaf_target = Some(if value == "null" { Some(None) } else { as_string(value).map(Some) })
+            }
             "message" if role.is_none() => {
                 let name = Members::of(value).find(|(key, _)| key == "role").and_then(|(_, value)| as_string(value));
                 role = Some(name.map_or(Role::Unknown, |name| Role::from_wire(&name)));
@@ -192,7 +194,7 @@ pub(super) fn read_head_slowly(line: &str) -> Head<'_> {
         id,
         parent_id: parent_id.flatten(),
         role: (entry_type == EntryType::Message).then(|| role.unwrap_or(Role::Unknown)),
-        leaf_target: (entry_type == EntryType::Leaf).then(|| leaf_target.flatten()),
+        leaf_target: leaf_target.flatten().filter(|_| entry_type == EntryType::Leaf),
     })
 }
 
@@ -322,6 +324,8 @@ mod tests {
         check(r#"{ "id" : "a" , "message" : { "x" : [ {} ] , "role" : "user" } , "type" : "message" }"#, "message a<- userNone");
         check(r#"{"type":"leaf","id":"a","parentId":"b","timestamp":"t","targetId":null}"#, "leaf a<b Some(None)");
         check(r#"{"type":"leaf","id":"a","parentId":"b","targetId":"c"}"#, r#"leaf a<b Some(Some("c"))"#);
+        check(r#"{"type":"leaf","id":"a","parentId":"b","targetId":7}"#, "leaf a<b None");
+        check(r#"{"type":"leaf","id":"a","parentId":"b"}"#, "leaf a<b None");
         check(
             r#"{"type":"custom","customType":"x","data":{"id":"n"},"id":"a","parentId":"b","timestamp":"t"}"#,
             "custom a<b None",
