@@ -5,3 +5,6 @@ pub mod storage;
 
 #[cfg(feature = "models")]
 pub mod llm;
+
+#[cfg(feature = "cli")]
+pub mod cli;
