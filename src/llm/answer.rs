@@ -217,8 +217,27 @@ impl Part {
 fn arguments_json(text: &str) -> Json {
     match text.trim() {
         "" => Json::empty_object(),
-        text => Json::parse(&well_formed(text.as_bytes())).unwrap_or_else(|_| json_string(text)),
+        text => match Json::parse(&well_formed(text.as_bytes())) {
+            Ok(json) => Json::parse(&compact(json.as_str())).unwrap_or(json),
+            Err(_) => json_string(text),
+        },
     }
+}
+
+/// Well-formed JSON text without white space between its tokens. Models like to write arguments over several lines, and a message
+/// is stored in one.
+fn compact(text: &str) -> String {
+    let (mut is_string, mut is_escape) = (false, false);
+    let kept = text.chars().filter(|c| {
+        let is_kept = is_string || !matches!(c, ' ' | '\t' | '\n' | '\r');
+        match c {
+            '"' if !is_escape => is_string = !is_string,
+            _ => {}
+        }
+        is_escape = is_string && *c == '\\' && !is_escape;
+        is_kept
+    });
+    kept.collect()
 }
 
 /// Arguments as an object, which is all that servers take: what a model got wrong goes back in a field of its own.
@@ -240,8 +259,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn arguments_over_several_lines_are_stored_in_one() {
+        let text = "{\n\t\"a\\\\\" : [ 1,\r\n 2 ],\n \"b \\\" c\": \" d  e\\n\"\n}";
+        assert_eq!(arguments_json(text).as_str(), r#"{"a\\":[1,2],"b \" c":" d  e\n"}"#);
+        // Two numbers must not become one.
+        assert_eq!(arguments_json("[1 2]").as_str(), r#""[1 2]""#);
+    }
+
+    #[test]
     fn arguments_that_are_not_json_are_kept_as_a_string() {
-        assert_eq!(arguments_json(" {\"a\": 1.50} ").as_str(), "{\"a\": 1.50}");
+        assert_eq!(arguments_json(" {\"a\": 1.50} ").as_str(), "{\"a\":1.50}");
         assert_eq!(arguments_json("").as_str(), "{}");
         assert_eq!(arguments_json("{\"a\":").as_str(), r#""{\"a\":""#);
         assert_eq!(arguments_json(r#"{"a":"\ud83d"}"#).as_str(), r#"{"a":"\ufffd"}"#);
