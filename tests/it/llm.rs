@@ -97,7 +97,7 @@ impl Protocol {
 /// How a call ended.
 #[derive(Debug)]
 enum Outcome {
-    Done(AssistantMessage),
+    Done(Box<AssistantMessage>),
     Broke(StreamFailure),
     Refused(ProviderError),
 }
@@ -105,7 +105,7 @@ enum Outcome {
 impl Outcome {
     fn done(self) -> AssistantMessage {
         match self {
-            Self::Done(message) => message,
+            Self::Done(message) => *message,
             other => panic!("not done: {other:?}"),
         }
     }
@@ -144,7 +144,7 @@ async fn send_with(
     while let Some(event) = stream.next().await {
         assert!(outcome.is_none(), "nothing follows the end");
         outcome = match event {
-            Ok(StreamEvent::Done(message)) => Some(Outcome::Done(*message)),
+            Ok(StreamEvent::Done(message)) => Some(Outcome::Done(message)),
             Ok(_) => None,
             Err(failure) => Some(Outcome::Broke(failure)),
         };
@@ -225,11 +225,11 @@ impl Exchange for Watcher {
 
     async fn after_response(&self, status: u16, headers: &[(String, String)]) {
         let kind = headers.iter().find(|(name, _)| name == "content-type").map_or("", |(_, value)| value);
-        self.seen.lock().unwrap().push(format!("{status} {kind}"));
+        self.seen.lock().expect("no panic").push(format!("{status} {kind}"));
     }
 
     async fn before_retry(&self, tries: u32, delay: Duration, error: &ProviderError) {
-        self.seen.lock().unwrap().push(format!("{tries} {delay:?} {}", error.is_transient()));
+        self.seen.lock().expect("no panic").push(format!("{tries} {delay:?} {}", error.is_transient()));
     }
 }
 
@@ -243,7 +243,7 @@ async fn passing_errors_are_retried_and_the_exchange_sees_it() {
         let outcome = send_with(protocol, &server.url, &protocol.request(), &watcher, &CancellationToken::new()).await;
         assert_eq!(text(&outcome.done()), "Hello");
         assert_eq!(
-            *watcher.seen.lock().unwrap(),
+            *watcher.seen.lock().expect("no panic"),
             ["503 application/json", "1 0ns true", "429 application/json", "2 10ms true", "200 text/event-stream"]
         );
         let received = server.received();
