@@ -183,6 +183,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn waits_that_the_server_asked_for_do_not_use_up_the_time() {
+        let policy = RetryPolicy { total: Duration::from_millis(150), first_delay: Duration::ZERO, ..RetryPolicy::default() };
+        let (tries, abort) = (std::cell::Cell::new(0), CancellationToken::new());
+        let call = retried(&policy, &NoExchange, &abort, || async {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(busy((tries.get() == 1).then_some(200)))
+        });
+        assert_eq!(call.await, Err(busy(None)));
+        assert_eq!(tries.get(), 4);
+    }
+
+    #[tokio::test]
     async fn an_abort_ends_the_wait() {
         let policy = RetryPolicy {
             first_delay: Duration::from_secs(3600),

@@ -213,6 +213,17 @@ mod tests {
     }
 
     #[test]
+    fn the_input_of_a_beginning_gives_way_to_what_follows() {
+        let (answer, _, _) = decode(&[
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"r","input":{"old":1}}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"new\":2}"}}"#,
+            r#"{"type":"content_block_stop","index":0}"#,
+        ]);
+        let message = answer.finish(Stop::ToolUse);
+        assert_eq!(message.tool_calls().map(|call| call.arguments.as_str()).collect::<Vec<_>>(), [r#"{"new":2}"#]);
+    }
+
+    #[test]
     fn stop_reasons_are_mapped() {
         let stop = |reason: &str| {
             let delta = format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}"}},"usage":{{}}}}"#);

@@ -233,6 +233,11 @@ mod tests {
             r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"r","arguments":"{}"}}]},"finish_reason":"stop"}]}"#,
         ]);
         assert_eq!(same_index, [call("a", "r", "{}"), call("b", "r", "{}")]);
+        let late_id = calls(&[
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"r","arguments":"{"}}]}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"}"}}]},"finish_reason":"stop"}]}"#,
+        ]);
+        assert_eq!(late_id, [call("call_5_0", "r", "{}")]);
         let neither = calls(&[
             r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"r","arguments":{"a":1}}},{"function":{"name":"r","arguments":"{\"a\":"}}]}}]}"#,
             r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"2}"}}]},"finish_reason":"stop"}]}"#,
