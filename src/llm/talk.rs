@@ -148,6 +148,10 @@ impl<D: Decode> Reading<D> {
             }
         };
         let data = well_formed(event.data.as_bytes());
+        // Some servers keep a connection open with empty events.
+        if data.trim().is_empty() {
+            return;
+        }
         match self.decoder.decode(&data, &mut self.answer, &mut self.queue) {
             Ok(Progress::Going) => {}
             Ok(Progress::Complete(stop)) => self.end = Some(Ok(stop)),

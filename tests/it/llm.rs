@@ -325,6 +325,16 @@ async fn a_connection_that_breaks_before_the_first_word_is_tried_again() {
 }
 
 #[tokio::test]
+async fn an_empty_stream_is_no_answer_and_empty_events_are_none() {
+    let protocol = Protocol::OpenAi;
+    let mut events = protocol.hello();
+    events.insert(1, "data:\n\n".to_owned());
+    let server = ModelServer::start([Answer::Events(openai_events(&[])), Answer::Events(events)]);
+    let message = send(protocol, &server.url, &protocol.request()).await.done();
+    assert_eq!((text(&message).as_str(), server.received().len()), ("Hello", 2));
+}
+
+#[tokio::test]
 async fn an_answer_that_was_announced_complete_survives_a_broken_connection() {
     for protocol in BOTH {
         let mut events = protocol.hello();

@@ -32,9 +32,12 @@ struct Slot {
 impl Decode for Chunks {
     fn decode(&mut self, data: &str, answer: &mut Answer, out: &mut VecDeque<StreamEvent>) -> Result<Progress, Fault> {
         if data.trim() == "[DONE]" {
-            // Some servers never say why they stopped.
-            let stop = self.stop.unwrap_or(Stop::Ended);
-            return Ok(Progress::Complete(stop));
+            return Ok(match self.stop {
+                Some(stop) => Progress::Complete(stop),
+                // Some servers never say why they stopped; but an answer of nothing at all is none.
+                None if answer.is_empty() => Progress::Going,
+                None => Progress::Complete(Stop::Ended),
+            });
         }
         let chunk = Fields::parse(data).map_err(|_| Fault::Malformed("an event that is no JSON object"))?;
         if chunk.has("error") {
