@@ -1,0 +1,3 @@
+//! x
+pub mod cut;
+pub mod tokens;
