@@ -191,6 +191,7 @@ proptest! {
                         prop_assert!(entries[later..].iter().map(|entry| entry.tokens).sum::<u64>() < keep_tokens);
                     }
                     if cut.is_split_turn() {
+                        prop_assert!(!tears(cut.turn_prefix.start));
                         prop_assert_eq!(words[point].0.as_bytes()[0], b'a');
                         prop_assert!(messages[cut.turn_prefix.clone()].iter().any(Option::is_some));
                     }
