@@ -1,4 +1,7 @@
 //! Sessions in memory for the tests of this folder.
+//!
+//! # Invariants
+//! - Ids and timestamps are the same in each run.
 
 use crate::session::context::EntrySource;
 use crate::session::entry::{Entry, EntryId, EntryKind};

@@ -269,6 +269,7 @@ fn char_weight(char: char) -> u64 {
 }
 
 /// The longest beginning of `text` that costs at most `tokens`, in bytes; at least one character where there is one.
+#[cfg(feature = "models")]
 pub(crate) fn fitting_prefix(text: &str, tokens: u64) -> usize {
     let budget = tokens.saturating_mul(4);
     let mut weight = 0;

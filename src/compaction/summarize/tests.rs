@@ -231,4 +231,16 @@ mod branches {
         assert!(!conversation.contains("question0.") && conversation.contains("question49."), "{conversation}");
         assert_eq!((previous, instructions), (None, Some("XYZ")));
     }
+
+    #[tokio::test]
+    async fn a_message_that_alone_is_too_long_is_cut() {
+        let session = TestSession::of(&["u root", "u old", &long_words("u huge.", 10_000)]);
+        let root = session.tree.path(session.leaf()).first().copied();
+        let Ok(plan) = BranchPlan::read(&session.tree, session.leaf(), root, &session, &[]);
+        let model = ScriptedModel::new(numbered);
+        let summarizer = model.summarizer(4_000);
+        plan.expect("a branch").summarize(&summarizer, None, &CancellationToken::new()).await.expect("a summary");
+        let asked = model.asked();
+        assert!(parts(&asked[0]).0.starts_with("[User]: huge.") && estimate_text(&asked[0]) < 3_000);
+    }
 }
