@@ -12,9 +12,11 @@ use std::path::{Path, PathBuf};
 use crate::session::entry::{Entry, EntryId, Header, InvalidSessionId};
 use crate::session::tree::{EntryIndex, SessionTree, TreeFull};
 
+pub mod fork;
 pub mod fs;
 pub mod handle;
 pub mod jsonl;
+pub mod list;
 pub mod lock;
 pub mod memory;
 pub mod repo;
