@@ -5,9 +5,16 @@
 //! - Whatever is in force knows where it comes from.
 //!
 //! # The root of sessions
-//! 1. `--root`, 2. `PI_SESSIONS_ROOT`, 3. `root` in the file, 4. `PI_CODING_AGENT_SESSION_DIR`, 5. `sessionDir` in
-//! `.pi/settings.json` of the cwd, then of the agent's folder, 6. `$PI_CODING_AGENT_DIR/sessions`,
-//! 7. `~/.pi/agent/sessions` if it exists, 8. the platform's data folder. 4 and 5 are flat.
+//! ```text
+//! --root
+//! PI_SESSIONS_ROOT
+//! root                           in the file
+//! PI_CODING_AGENT_SESSION_DIR    flat
+//! sessionDir                     flat; in .pi/settings.json of the cwd, then in settings.json of the agent's folder
+//! $PI_CODING_AGENT_DIR/sessions
+//! ~/.pi/agent/sessions           if it exists
+//! sessions                       in the platform's folder for data
+//! ```
 
 use std::fmt;
 use std::io;
@@ -75,7 +82,9 @@ impl Config {
             }
         };
         let fields = toml::from_str(&text).map_err(|error| {
-            let line = error.span().map_or(1, |span| 1 + text.as_bytes()[..span.start.min(text.len())].iter().filter(|byte| **byte == b'\n').count());
+            let line = error.span().map_or(1, |span| {
+                1 + text.as_bytes()[..span.start.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
+            });
             let message = error.message().trim().replace('\n', ", ");
             CliError::new(ErrorKind::Config, format!("{message}, in line {line} of {}", path.display()))
         })?;
@@ -119,7 +128,11 @@ pub struct Root {
 
 impl Root {
     /// Finds the root. Returns notes on files of Pi that could not be read beside it.
-    pub(super) fn find(option: Option<&Path>, surroundings: &Surroundings, config: &Config) -> Result<(Self, Vec<String>), CliError> {
+    pub(super) fn find(
+        option: Option<&Path>,
+        surroundings: &Surroundings,
+        config: &Config,
+    ) -> Result<(Self, Vec<String>), CliError> {
         let home = surroundings.home.as_deref();
         let cwd = &surroundings.cwd;
         let from = |base: &Path, path: &str| absolute(base, &expand_home(home, path));

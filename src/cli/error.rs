@@ -114,6 +114,17 @@ impl CliError {
         Self { rendered: Some(layout), ..Self::usage(message) }.hint("pi-sessions --help")
     }
 
+    /// An error of the storage and what caused it, in one line.
+    pub(super) fn reason(error: &StorageError) -> String {
+        let mut reason = error.to_string();
+        let mut next = Error::source(error);
+        while let Some(cause) = next {
+            reason.push_str(&format!(" ({cause})"));
+            next = cause.source();
+        }
+        reason
+    }
+
     /// The message and what caused it, each a line of text.
     pub fn chain(&self) -> Vec<String> {
         let mut chain = vec![self.message.clone()];

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-use crate::storage::fs::Fs;
+use crate::storage::repo::Repo;
 
 /// `path` as an absolute path, relative to `base`, without `.`, `..` and doubled separators.
 pub(super) fn absolute(base: &Path, path: &Path) -> PathBuf {
@@ -33,36 +33,26 @@ pub(super) fn expand_home(home: Option<&Path>, path: &str) -> PathBuf {
     }
 }
 
-/// A folder, for the question which sessions work in it.
-#[derive(Clone, Debug)]
-pub(super) struct WorkFolder {
-    logical: String,
-    real: Option<PathBuf>,
+/// Which sessions work in one folder.
+#[derive(Debug)]
+pub(super) struct SameFolder<'a> {
+    repo: &'a Repo,
+    folder: &'a str,
     /// Folders of headers that were looked at, and whether they are this one.
     known: HashMap<String, bool>,
 }
 
-impl WorkFolder {
-    pub(super) fn new(fs: &dyn Fs, logical: &Path) -> Self {
-        let real = fs.canonicalize(logical).ok();
-        Self { logical: logical.to_string_lossy().into_owned(), real, known: HashMap::new() }
-    }
-
-    /// The folder as the user names it.
-    pub(super) fn as_str(&self) -> &str {
-        &self.logical
+impl<'a> SameFolder<'a> {
+    pub(super) fn new(repo: &'a Repo, folder: &'a str) -> Self {
+        Self { repo, folder, known: HashMap::new() }
     }
 
     /// Whether a header's cwd is this folder, by its name or by where its links lead.
-    pub(super) fn is(&mut self, fs: &dyn Fs, cwd: &str) -> bool {
-        if cwd == self.logical {
-            return true;
-        }
+    pub(super) fn is(&mut self, cwd: &str) -> bool {
         if let Some(known) = self.known.get(cwd) {
             return *known;
         }
-        let path = Path::new(cwd);
-        let is_it = path.is_absolute() && self.real.is_some() && (Some(path) == self.real.as_deref() || fs.canonicalize(path).ok() == self.real);
+        let is_it = self.repo.same_cwd(cwd, self.folder);
         self.known.insert(cwd.to_owned(), is_it);
         is_it
     }
@@ -74,7 +64,13 @@ mod tests {
 
     #[test]
     fn a_folder_is_made_absolute_by_its_text() {
-        for (path, expect) in [("sub/dir", "/home/me/sub/dir"), ("../x/./y//z/", "/home/x/y/z"), ("/a/../..", "/"), ("", "/home/me"), ("/tmp/", "/tmp")] {
+        for (path, expect) in [
+            ("sub/dir", "/home/me/sub/dir"),
+            ("../x/./y//z/", "/home/x/y/z"),
+            ("/a/../..", "/"),
+            ("", "/home/me"),
+            ("/tmp/", "/tmp"),
+        ] {
             assert_eq!(absolute(Path::new("/home/me"), Path::new(path)), PathBuf::from(expect), "{path:?}");
         }
     }

@@ -5,12 +5,10 @@
 //!   broken one.
 
 use std::fmt;
-use std::path::Path;
 
 use crate::cli::args::GlobalArgs;
 use crate::cli::config::{Config, Root};
 use crate::cli::error::CliError;
-use crate::cli::folder::WorkFolder;
 use crate::cli::surroundings::Surroundings;
 use crate::cli::ui::Ui;
 use crate::storage::repo::Repo;
@@ -78,13 +76,8 @@ impl<'a> Invocation<'a> {
     }
 
     /// The folder that the command runs in.
-    pub(super) fn here(&self) -> WorkFolder {
-        self.folder(&self.surroundings.cwd)
-    }
-
-    /// A folder that was named.
-    pub(super) fn folder(&self, path: &Path) -> WorkFolder {
-        WorkFolder::new(&*self.surroundings.fs, path)
+    pub(super) fn here(&self) -> String {
+        self.surroundings.cwd.to_string_lossy().into_owned()
     }
 
     /// Unix milliseconds.

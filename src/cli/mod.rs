@@ -12,22 +12,22 @@ use std::panic::AssertUnwindSafe;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::cli::args::Cli;
-use crate::cli::error::{CliError, ErrorKind};
+use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
 use crate::cli::surroundings::Surroundings;
 use crate::cli::ui::{ColorWhen, Ui};
 
-pub mod args;
-pub mod commands;
-pub mod config;
-pub mod error;
+mod args;
+mod commands;
+mod config;
+mod error;
 mod folder;
 mod interrupt;
-pub mod invocation;
+mod invocation;
 mod refer;
 pub mod surroundings;
 mod text;
-pub mod ui;
+mod ui;
 mod view;
 
 /// How a command ended that did what it was asked for.
@@ -92,7 +92,7 @@ fn parse_and_run(args: &[OsString], surroundings: Surroundings, ui: &mut Ui) -> 
         Ok(cli) => cli,
         Err(error) => return tell_usage(&error, ui),
     };
-    let mut invocation = Invocation::new(cli.global, surroundings, ui)?;
+    let mut invocation = Invocation::new(cli.global, surroundings, ui);
     cli.command.run(&mut invocation)
 }
 
@@ -112,10 +112,4 @@ fn tell_usage(error: &clap::Error, ui: &mut Ui) -> Result<Outcome, CliError> {
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "of unknown cause".to_owned())
-}
-
-impl From<ErrorKind> for u8 {
-    fn from(kind: ErrorKind) -> Self {
-        kind.exit_code()
-    }
 }

@@ -130,7 +130,9 @@ fn trash_error(error: &trash::Error) -> String {
     match error {
         trash::Error::Unknown { description } | trash::Error::Os { description, .. } => description.clone(),
         trash::Error::CouldNotAccess { target } => format!("no access to {target}"),
-        trash::Error::FileSystem { source, .. } => source.to_string(),
-        _ => "the system has no trash for it".to_owned(),
+        other => match std::error::Error::source(other) {
+            Some(source) => source.to_string(),
+            None => "the system has no trash for it".to_owned(),
+        },
     }
 }

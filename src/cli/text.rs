@@ -58,6 +58,12 @@ pub(super) fn pad(line: &str, columns: usize) -> String {
     format!("{line}{}", " ".repeat(columns.saturating_sub(width(line))))
 }
 
+/// `word` as one word of a shell's command line.
+pub(super) fn quote(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@%+=,".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
 /// JSON with the control characters that JSON leaves as they are (DEL and C1) as escapes.
 pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(is_bare_in_json) {
@@ -181,9 +187,15 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_to_its_columns() {
-        for (line, columns, shown) in
-            [("hello", 5, "hello"), ("hello", 4, "hel…"), ("日本語", 6, "日本語"), ("日本語", 5, "日本…"), ("日本語", 4, "日…"), ("ab cd", 4, "ab…"), ("ab", 1, "…")]
-        {
+        for (line, columns, shown) in [
+            ("hello", 5, "hello"),
+            ("hello", 4, "hel…"),
+            ("日本語", 6, "日本語"),
+            ("日本語", 5, "日本…"),
+            ("日本語", 4, "日…"),
+            ("ab cd", 4, "ab…"),
+            ("ab", 1, "…"),
+        ] {
             assert_eq!(cut(line, Some(columns)), shown, "{line:?} {columns}");
         }
         assert_eq!(cut("hello", None), "hello");

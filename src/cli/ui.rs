@@ -215,7 +215,8 @@ impl Ui {
     /// # Errors
     /// When it cannot be written.
     pub fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
-        let json = serde_json::to_string(value).map_err(|error| CliError::bug("a value cannot be shown as JSON").because(error))?;
+        let json =
+            serde_json::to_string(value).map_err(|error| CliError::bug("a value cannot be shown as JSON").because(error))?;
         self.line(&text::escape_json(&json))
     }
 
