@@ -112,7 +112,8 @@ impl TestEnv {
 
     /// Writes a session of a folder.
     pub fn session_of(&self, id: &str, cwd: &str, lines: &str) -> PathBuf {
-        let header = format!(r#"{{"type":"session","version":3,"id":"{id}","timestamp":"2026-11-30T09:00:00.000Z","cwd":"{cwd}"}}"#);
+        let header =
+            format!(r#"{{"type":"session","version":3,"id":"{id}","timestamp":"2026-11-30T09:00:00.000Z","cwd":"{cwd}"}}"#);
         let folder = pi_sessions::storage::repo::folder_name(cwd);
         let lines: String = lines.trim().lines().map(|line| format!("{}\n", line.trim())).collect();
         self.write(&format!("data/sessions/{folder}/2026-11-30T09-00-00-000Z_{id}.jsonl"), &format!("{header}\n{lines}"))
@@ -267,7 +268,7 @@ pub const DEMO: &str = r#"
 {"type":"model_change","id":"m1","parentId":null,"timestamp":"2026-11-30T09:00:01.000Z","provider":"mock","modelId":"mock-1"}
 {"type":"message","id":"u1","parentId":"m1","timestamp":"2026-11-30T09:00:02.000Z","message":{"role":"user","content":[{"type":"text","text":"Fix the login bug"}],"timestamp":1796029202000}}
 {"type":"message","id":"a1","parentId":"u1","timestamp":"2026-11-30T09:00:03.000Z","message":{"role":"assistant","content":[{"type":"thinking","thinking":"Look first."},{"type":"toolCall","id":"c1","name":"read","arguments":{"path":"login.rs"}}],"api":"openai-completions","provider":"mock","model":"mock-1","usage":{"input":100,"output":20,"cacheRead":0,"cacheWrite":0,"totalTokens":120,"cost":{"input":0.001,"output":0.002,"cacheRead":0,"cacheWrite":0,"total":0.003}},"stopReason":"toolUse","timestamp":1796029203000}}
-{"type":"message","id":"r1","parentId":"a1","timestamp":"2026-11-30T09:00:04.000Z","message":{"role":"toolResult","toolCallId":"c1","toolName":"read","content":[{"type":"text","text":"fn login() {\n    todo!()\n}\n"}],"isError":false,"timestamp":1796029204000}}
+{"type":"message","id":"r1","parentId":"a1","timestamp":"2026-11-30T09:00:04.000Z","message":{"role":"toolResult","toolCallId":"c1","toolName":"read","content":[{"type":"text","text":"fn login() {\n    panic!()\n}\n"}],"isError":false,"timestamp":1796029204000}}
 {"type":"message","id":"a2","parentId":"r1","timestamp":"2026-11-30T09:00:05.000Z","message":{"role":"assistant","content":[{"type":"text","text":"The function is empty."}],"api":"openai-completions","provider":"mock","model":"mock-1","usage":{"input":150,"output":10,"cacheRead":100,"cacheWrite":0,"totalTokens":260,"cost":{"input":0.001,"output":0.001,"cacheRead":0,"cacheWrite":0,"total":0.002}},"stopReason":"stop","timestamp":1796029205000}}
 {"type":"message","id":"u2","parentId":"a2","timestamp":"2026-11-30T09:00:06.000Z","message":{"role":"user","content":"Write it","timestamp":1796029206000}}
 {"type":"message","id":"a3","parentId":"u2","timestamp":"2026-11-30T09:00:07.000Z","message":{"role":"assistant","content":[{"type":"text","text":"Written."}],"api":"openai-completions","provider":"mock","model":"mock-1","usage":{"input":160,"output":5,"cacheRead":0,"cacheWrite":0,"totalTokens":165,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"stopReason":"stop","timestamp":1796029207000}}
