@@ -10,14 +10,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::session::entry::{Entry, EntryId, Header, InvalidSessionId};
+use crate::session::incoming::IncomingError;
 use crate::session::tree::{EntryIndex, SessionTree, TreeFull};
 
 pub mod fs;
 pub mod handle;
+pub mod incoming;
 pub mod jsonl;
 pub mod lock;
 pub mod memory;
 pub mod repo;
+#[cfg(test)]
+mod testing;
 
 /// A session that can be read.
 pub trait SessionRead: Send + Sync {
@@ -204,6 +208,9 @@ pub enum StorageError {
     /// A session id that cannot be one.
     #[error(transparent)]
     InvalidId(#[from] InvalidSessionId),
+    /// A line that was to be appended is refused. Nothing was written.
+    #[error(transparent)]
+    Incoming(#[from] IncomingError),
     /// An entry that an operation names does not exist.
     #[error("there is no entry {0}")]
     NoSuchEntry(EntryId),
