@@ -1,5 +1,6 @@
 //! Coding-agent sessions as append-only JSONL trees, in the format of Pi.
 
+pub mod compaction;
 pub mod session;
 pub mod storage;
 

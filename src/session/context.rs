@@ -233,6 +233,26 @@ pub fn project<S: EntrySource>(
     })
 }
 
+/// The messages of entries as they stand, without a compaction to govern them (steps 3 and 4): every summary gives its
+/// message, and what a compaction retained is left out, for the entries themselves are there.
+pub fn project_entries(entries: Vec<SelectedEntry>, extensions: &[&dyn ContextExtension]) -> Vec<ProjectedMessage> {
+    let edits = latest_edits(&entries);
+    let mut messages = Vec::with_capacity(entries.len());
+    for SelectedEntry { index, entry } in entries {
+        let edit = edits.get(&entry.id);
+        let mut own = to_messages(entry, extensions);
+        match edit {
+            Some(None) => own.clear(),
+            Some(Some(replacement)) => own.iter_mut().for_each(|message| {
+                replace_content(message, replacement);
+            }),
+            None => {}
+        }
+        messages.extend(own.into_iter().map(|message| ProjectedMessage { message, source: Some(index) }));
+    }
+    messages
+}
+
 /// Which entries of a path are read, by position, in the order of the context.
 struct Selection {
     entries: Vec<usize>,

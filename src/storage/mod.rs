@@ -13,10 +13,12 @@ use crate::session::entry::{Entry, EntryId, Header, InvalidSessionId};
 use crate::session::incoming::IncomingError;
 use crate::session::tree::{EntryIndex, SessionTree, TreeFull};
 
+pub mod fork;
 pub mod fs;
 pub mod handle;
 pub mod incoming;
 pub mod jsonl;
+pub mod list;
 pub mod lock;
 pub mod memory;
 pub mod repo;

@@ -1,5 +1,6 @@
-//! The integration tests, one binary.
+//! The integration tests, in one binary.
 
 mod golden;
+mod llm;
 mod properties;
 mod support;

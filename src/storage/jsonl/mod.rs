@@ -11,11 +11,13 @@
 //! - Version 3: what is written. Above 3: read only.
 
 mod codec;
+mod edit;
 mod migrate;
 mod reader;
 mod recovery;
 pub mod rewrite;
 mod scan;
+mod visit;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +29,8 @@ use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
 use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, StorageError};
 use reader::{Index, Source};
 
+pub(crate) use edit::{clear_member, replace_member};
+pub(crate) use visit::{VisitedEntry, visit_file};
 pub use writer::write_unsaved;
 
 /// How many bytes before the known end are compared to notice that a file was changed.
@@ -94,8 +98,8 @@ impl JsonlStorage {
         self.index.header.version == FORMAT_VERSION
     }
 
-    /// The header line and all record lines as version 3, for a rewrite: damaged lines are in it as they are.
-    pub(crate) fn copy_all(&self, out: &mut dyn FnMut(&[u8]) -> Result<(), StorageError>) -> Result<(), StorageError> {
+    /// The header line and all lines behind it as version 3, for a rewrite: damaged lines are in it as they are.
+    fn copy_all(&self, out: &mut dyn FnMut(&[u8]) -> Result<(), StorageError>) -> Result<(), StorageError> {
         match &self.index.source {
             Source::Migrated(lines) => {
                 out(&migrate::upgraded_header(&self.index.header_line))?;
@@ -103,6 +107,51 @@ impl JsonlStorage {
             }
             Source::File => self.copy_bytes(0, self.index.len, out),
         }
+    }
+
+    /// As [`JsonlStorage::copy_all`], with another header.
+    fn copy_with_header(
+        &self,
+        header_line: &[u8],
+        out: &mut dyn FnMut(&[u8]) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        match &self.index.source {
+            Source::Migrated(lines) => {
+                out(&migrate::upgraded_header(header_line))?;
+                out(lines)
+            }
+            Source::File => {
+                out(header_line)?;
+                self.copy_bytes(self.index.header_end, self.index.len, out)
+            }
+        }
+    }
+
+    /// Writes the session anew in its place with another header. Returns the backup of the old bytes.
+    pub(crate) fn rewrite(&mut self, header_line: &[u8]) -> Result<PathBuf, StorageError> {
+        let _lock = writer::FileLock::take(self.file.clone(), &self.path)?;
+        rewrite::replace_file(&*self.fs, &self.path, &*self.file, self.index.len, &mut |file| {
+            self.copy_with_header(header_line, &mut |bytes| rewrite::write_all(file, bytes))
+        })
+    }
+
+    /// Writes the session under another name with another header; the old file becomes a backup beside it, which is
+    /// returned.
+    pub(crate) fn move_to(&mut self, header_line: &[u8], target: &Path) -> Result<PathBuf, StorageError> {
+        let _lock = writer::FileLock::take(self.file.clone(), &self.path)?;
+        let io = |source| StorageError::io("read", &self.path, source);
+        let before = self.file.metadata().map_err(io)?;
+        rewrite::create_file(&*self.fs, target, &mut |file| {
+            if before.mode != 0 {
+                file.set_mode(before.mode).map_err(|source| StorageError::io("write", target, source))?;
+            }
+            self.copy_with_header(header_line, &mut |bytes| rewrite::write_all(file, bytes))
+        })?;
+        if self.fs.metadata(&self.path).map_err(io)? != before || before.len != self.index.len {
+            self.fs.remove_file(target).map_err(|source| StorageError::io("remove", target, source))?;
+            return Err(StorageError::Replaced(self.path.clone()));
+        }
+        rewrite::move_to_backup(&*self.fs, &self.path, target)
     }
 
     /// Copies a range of the file in blocks.

@@ -75,6 +75,8 @@ pub(super) struct Index {
     pub header: Header,
     /// The bytes of the first line, without the newline.
     pub header_line: Vec<u8>,
+    /// Where the line behind the header begins.
+    pub header_end: u64,
     /// The entries' heads.
     pub tree: SessionTree,
     /// Where each entry is, by its position in the tree.
@@ -99,6 +101,15 @@ impl Index {
     /// # Errors
     /// When the file cannot be read, is empty, or is no session.
     pub fn open(file: &dyn FsFile, path: &Path) -> Result<Self, StorageError> {
+        Self::open_by(file, path, None::<&mut ()>)
+    }
+
+    /// As [`Index::open`], in one thread, with a visitor.
+    pub fn open_with<V: LineVisitor>(file: &dyn FsFile, path: &Path, visitor: &mut V) -> Result<Self, StorageError> {
+        Self::open_by(file, path, Some(visitor))
+    }
+
+    fn open_by<V: LineVisitor>(file: &dyn FsFile, path: &Path, mut visitor: Option<&mut V>) -> Result<Self, StorageError> {
         let io = |source| StorageError::io("read", path, source);
         let len = file.metadata().map_err(io)?.len;
         let first = FirstLine::read(file, len).map_err(io)?;
@@ -107,6 +118,7 @@ impl Index {
         let mut index = Self {
             header,
             header_line,
+            header_end: first.end,
             tree: SessionTree::default(),
             spans: Vec::new(),
             damage: Vec::new(),
@@ -121,12 +133,18 @@ impl Index {
             read_exact_at(file, &mut bytes, 0).map_err(io)?;
             migrate::read_old(&mut index, &bytes)?;
             (index.len, index.tail_start) = (len, len);
+            if let (Some(visitor), Source::Migrated(lines)) = (visitor, &index.source) {
+                index.visit_migrated(lines, visitor);
+            }
             return Ok(index);
         }
         // More records in the header's line are entries of a fused line.
         let mut found = Found::default();
         let behind = first.records.get(1..).unwrap_or_default();
-        found.take_records(&first.bytes, behind, first.start, first.line);
+        match &mut visitor {
+            Some(visitor) => found.visit_records(&first.bytes, behind, first.start, first.line, *visitor),
+            None => found.visit_records(&first.bytes, behind, first.start, first.line, &mut ()),
+        }
         if first.damage.is_some_and(|kind| kind != DamageKind::Fused) || !behind.is_empty() {
             let kind = first.damage.unwrap_or(DamageKind::Fused);
             index.damage.push(Damage { kind, line: first.line + 1, byte_offset: first.start });
@@ -138,7 +156,10 @@ impl Index {
             index.len = len;
             return Ok(index);
         }
-        index.scan_to(file, path, len)?;
+        match visitor {
+            Some(visitor) => index.scan_with(file, path, len, visitor)?,
+            None => index.scan_to(file, path, len)?,
+        }
         Ok(index)
     }
 
@@ -198,7 +219,34 @@ impl Index {
         } else {
             scan_part(file, from, len, len, &mut ()).map(|part| vec![part])
         };
-        let parts = parts.map_err(|source| StorageError::io("read", path, source))?;
+        self.add_parts(parts.map_err(|source| StorageError::io("read", path, source))?, len)
+    }
+
+    /// As [`Index::scan_to`], in one thread, with a visitor.
+    fn scan_with<V: LineVisitor>(
+        &mut self,
+        file: &dyn FsFile,
+        path: &Path,
+        len: u64,
+        visitor: &mut V,
+    ) -> Result<(), StorageError> {
+        let part = scan_part(file, self.len, len, len, visitor);
+        self.add_parts(vec![part.map_err(|source| StorageError::io("read", path, source))?], len)
+    }
+
+    /// Calls the visitor for the entries of a version 1 or 2 file.
+    fn visit_migrated<V: LineVisitor>(&self, lines: &[u8], visitor: &mut V) {
+        for span in &self.spans {
+            let record = &lines[span.start as usize..span.start as usize + span.len as usize];
+            if let Some(head) = read_head(record) {
+                visitor.entry(&head, Bytes::of(record, span.start));
+            } else if let Head::Entry(head) = read_head_slowly(&well_formed(record)) {
+                visitor.entry(&head, Bytes::of(record, span.start));
+            }
+        }
+    }
+
+    fn add_parts(&mut self, parts: Vec<Found>, len: u64) -> Result<(), StorageError> {
         self.len = len;
         self.tail_start = len;
         self.tail = Tail::Newline;
@@ -439,14 +487,10 @@ impl Found {
     /// Takes a line of any form, whose bytes are all at hand.
     pub(super) fn take_line(&mut self, bytes: &[u8], start: u64, line: u64) {
         let examined = examine(bytes, Ids::Present);
-        self.take_records(bytes, &examined.records, start, line);
+        self.visit_records(bytes, &examined.records, start, line, &mut ());
         if let Some(kind) = examined.damage {
             self.damage.push(Damage { kind, line, byte_offset: start });
         }
-    }
-
-    fn take_records(&mut self, bytes: &[u8], records: &[std::ops::Range<usize>], start: u64, line: u64) {
-        self.visit_records(bytes, records, start, line, &mut ());
     }
 
     fn visit_records<V: LineVisitor>(

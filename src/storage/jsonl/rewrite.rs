@@ -101,7 +101,7 @@ pub fn replace_file(
     if after != before || after.len != known_len {
         return Err(StorageError::Replaced(path.to_owned()));
     }
-    let backup = back_up(fs, path)?;
+    let backup = link_as_backup(fs, path, path)?;
     fs.rename(&temporary.path, path).map_err(io)?;
     drop(temporary);
     let folder = folder_of(path);
@@ -109,16 +109,29 @@ pub fn replace_file(
     Ok(backup)
 }
 
-/// Gives the file a second name, `.bak` or the next free one.
-fn back_up(fs: &dyn Fs, path: &Path) -> Result<PathBuf, StorageError> {
-    for backup in backup_names(path) {
+/// Renames the file at `old` to the first free backup name of `new`, which may be in another folder.
+///
+/// # Errors
+/// What the system says; then `old` is still there.
+pub(crate) fn move_to_backup(fs: &dyn Fs, old: &Path, new: &Path) -> Result<PathBuf, StorageError> {
+    let backup = link_as_backup(fs, old, new)?;
+    fs.remove_file(old).map_err(|source| StorageError::io("move", old, source))?;
+    for folder in [folder_of(&backup), folder_of(old)] {
+        fs.sync_dir(folder).map_err(|source| StorageError::io("sync the folder", folder, source))?;
+    }
+    Ok(backup)
+}
+
+/// Gives the file at `path` a second name: the first free backup name of `named`.
+fn link_as_backup(fs: &dyn Fs, path: &Path, named: &Path) -> Result<PathBuf, StorageError> {
+    for backup in backup_names(named) {
         match fs.hard_link(path, &backup) {
             Ok(()) => return Ok(backup),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(StorageError::io("back up", path, error)),
         }
     }
-    Err(StorageError::Exists(path.with_extension("jsonl.bak")))
+    Err(StorageError::Exists(named.to_owned()))
 }
 
 /// `NAME.bak`, `NAME.bak.1`, and so on.

@@ -41,35 +41,39 @@ pub(super) struct LineScanner {
     control: bool,
 }
 
-/// One bit for each of 64 bytes.
-struct Masks {
-    newline: u64,
-    quote: u64,
-    backslash: u64,
-    open: u64,
-    close: u64,
-    control: u64,
+/// 64 bytes of a file.
+type Block = [u8; 64];
+
+/// One bit for each byte of a block for which `test` gives all ones.
+#[inline]
+fn mask(block: &Block, test: impl Fn(u8x16) -> u8x16) -> u64 {
+    let (lanes, _) = block.as_chunks::<16>();
+    lanes.iter().rev().fold(0, |mask, lane| mask << 16 | u64::from(test(u8x16::new(*lane)).to_bitmask() as u16))
 }
 
-impl Masks {
-    fn of(block: &[u8; 64]) -> Self {
-        let mut masks = Self { newline: 0, quote: 0, backslash: 0, open: 0, close: 0, control: 0 };
-        let (lanes, _) = block.as_chunks::<16>();
-        for (at, lane) in lanes.iter().enumerate() {
-            let bytes = u8x16::new(*lane);
-            // '[' and '{', ']' and '}' differ in this bit alone.
-            let folded = bytes | u8x16::splat(0x20);
-            let shift = at * 16;
-            let mask = |hits: u8x16| u64::from(hits.to_bitmask() as u16) << shift;
-            masks.newline |= mask(bytes.simd_eq(u8x16::splat(b'\n')));
-            masks.quote |= mask(bytes.simd_eq(u8x16::splat(b'"')));
-            masks.backslash |= mask(bytes.simd_eq(u8x16::splat(b'\\')));
-            masks.open |= mask(folded.simd_eq(u8x16::splat(b'{')));
-            masks.close |= mask(folded.simd_eq(u8x16::splat(b'}')));
-            masks.control |= mask(bytes.min(u8x16::splat(0x1f)).simd_eq(bytes));
-        }
-        masks
-    }
+fn is(byte: u8) -> impl Fn(u8x16) -> u8x16 {
+    move |bytes| bytes.simd_eq(u8x16::splat(byte))
+}
+
+/// `{` and `[`, `}` and `]` differ in one bit alone.
+fn is_bracket(byte: u8) -> impl Fn(u8x16) -> u8x16 {
+    move |bytes| (bytes | u8x16::splat(0x20)).simd_eq(u8x16::splat(byte))
+}
+
+fn is_control(bytes: u8x16) -> u8x16 {
+    bytes.min(u8x16::splat(0x1f)).simd_eq(bytes)
+}
+
+/// Whether a block holds a quote, a backslash or a control character. Without one, a block inside a string is of no
+/// further interest, and most of a session is inside strings.
+#[inline]
+fn is_eventful(block: &Block) -> bool {
+    let (lanes, _) = block.as_chunks::<16>();
+    let events = lanes.iter().fold(u8x16::splat(0), |events, lane| {
+        let bytes = u8x16::new(*lane);
+        events | is(b'"')(bytes) | is(b'\\')(bytes) | is_control(bytes)
+    });
+    events.to_bitmask() != 0
 }
 
 impl LineScanner {
@@ -107,14 +111,19 @@ impl LineScanner {
     }
 
     #[inline]
-    fn block(&mut self, block: &[u8; 64], len: u64, on_line: &mut impl FnMut(Line)) {
-        let masks = Masks::of(block);
+    fn block(&mut self, block: &Block, len: u64, on_line: &mut impl FnMut(Line)) {
+        if self.in_string == u64::MAX && !is_eventful(block) {
+            self.escape = 0;
+            self.position += len;
+            return;
+        }
+        let control = mask(block, is_control);
+        let mut newlines = if control == 0 { 0 } else { mask(block, is(b'\n')) };
         let mut segment = u64::MAX;
-        let mut newlines = masks.newline;
         while newlines != 0 {
             let at = newlines.trailing_zeros();
             let below = (1u64 << at) - 1;
-            self.segment(&masks, segment & below, 64);
+            self.segment(block, segment & below, control, 64);
             let end = self.position + u64::from(at);
             on_line(self.line_to(end));
             *self = Self { position: self.position, ..Self::new(end + 1) };
@@ -122,25 +131,29 @@ impl LineScanner {
             newlines &= newlines - 1;
         }
         if segment != 0 {
-            self.segment(&masks, segment, len);
+            self.segment(block, segment, control, len);
         }
         self.position += len;
     }
 
     /// Takes the bytes of one line in a block of `len` bytes, those whose bit is set in `segment`.
     #[inline]
-    fn segment(&mut self, masks: &Masks, segment: u64, len: u64) {
-        let escaped = self.escaped(masks.backslash & segment);
+    fn segment(&mut self, block: &Block, segment: u64, control: u64, len: u64) {
+        let escaped = self.escaped(mask(block, is(b'\\')) & segment);
         if len < 64 {
             // The byte behind the last one is the first of the next block.
             self.escape = escaped >> len & 1;
         }
-        let quotes = masks.quote & segment & !escaped;
+        self.control |= control & segment != 0;
+        let quotes = mask(block, is(b'"')) & segment & !escaped;
         let strings = prefix_xor(quotes) ^ self.in_string;
         // The last bit tells whether a string runs on.
         self.in_string = ((strings as i64) >> 63) as u64;
-        let (open, close) = (masks.open & segment & !strings, masks.close & segment & !strings);
-        self.control |= masks.control & segment != 0;
+        let outside = segment & !strings;
+        if outside == 0 {
+            return;
+        }
+        let (open, close) = (mask(block, is_bracket(b'{')) & outside, mask(block, is_bracket(b'}')) & outside);
         let closing = i64::from(close.count_ones());
         if self.depth <= closing && close != 0 {
             self.walk(open, close);
@@ -216,7 +229,9 @@ pub(super) fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
                 let word = bytes[at..].iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b'{' | b'[' | b'"' | 0..=b' '));
                 return word.filter(|len| *len > 0).map(|len| at + len);
             }
-            _ => at += bytes[at..].iter().position(|byte| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']'))?,
+            // No JSON has one here; it hides a quote, as it does in a string.
+            b'\\' => at += if matches!(bytes.get(at + 1), Some(b'"' | b'\\')) { 2 } else { 1 },
+            _ => at += bytes[at..].iter().position(|byte| matches!(byte, b'"' | b'\\' | b'{' | b'}' | b'[' | b']'))?,
         }
         if depth == 0 {
             return Some(at);

@@ -240,10 +240,10 @@ fn roll_back(file: &dyn FsFile, old_len: u64, written: usize, error: io::Error) 
 }
 
 /// The lock of a file, freed when this is dropped.
-struct FileLock(Arc<dyn FsFile>);
+pub(super) struct FileLock(Arc<dyn FsFile>);
 
 impl FileLock {
-    fn take(file: Arc<dyn FsFile>, path: &Path) -> Result<Self, StorageError> {
+    pub(super) fn take(file: Arc<dyn FsFile>, path: &Path) -> Result<Self, StorageError> {
         loop {
             match file.lock() {
                 Ok(()) => return Ok(Self(file)),

@@ -1,4 +1,5 @@
 //! What several tests share.
 
 pub mod json;
+pub mod model_server;
 pub mod plain_session;

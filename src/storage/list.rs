@@ -1,0 +1,267 @@
+//! Lists the sessions of a folder: one pass over each file, several files at once.
+//!
+//! # Invariants
+//! - The files are the truth; nothing is remembered between two listings.
+//! - A file that is no session is skipped and told, with the reason; it hides no other.
+//! - At most one block of each file that is being read is in memory, and one summary for each file.
+//! - The order is that of real activity: the latest time of a user or assistant message, else the header's, else the
+//!   file's; ties by path. Neither a rename nor `touch` moves a session up.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::session::entry::{Entry, EntryType, Header, parse_timestamp_ms};
+use crate::session::labels::SessionName;
+use crate::session::message::{Content, Role};
+use crate::storage::fs::{Fs, OpenFor};
+use crate::storage::jsonl::{VisitedEntry, visit_file};
+use crate::storage::repo::{Repo, SessionFile};
+use crate::storage::{DamageKind, StorageError};
+
+/// The longest first message that is kept, in bytes.
+const FIRST_MESSAGE_BYTES: usize = 4_000;
+
+/// What a list shows of one session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionSummary {
+    /// The file.
+    pub path: PathBuf,
+    /// The session's id, unchecked.
+    pub id: String,
+    /// The folder that it works in.
+    pub cwd: String,
+    /// Its name.
+    pub name: Option<String>,
+    /// The file that it was forked from.
+    pub parent_session: Option<String>,
+    /// When it was created, ISO 8601 as in the header.
+    pub created: String,
+    /// The latest real activity, in Unix milliseconds.
+    pub modified_ms: i64,
+    /// How many `message` entries it has, on all branches.
+    pub message_count: u64,
+    /// The text of the first user message, at most 4,000 bytes of it.
+    pub first_message: Option<String>,
+    /// The size of the file.
+    pub size_bytes: u64,
+    /// How many ends of conversation its tree has.
+    pub branches: u64,
+    /// Whether there is a user or assistant message.
+    pub has_conversation: bool,
+    /// Lines that could not be read as they should.
+    pub damaged_lines: u64,
+}
+
+/// A file that is in the folder and is no session.
+#[derive(Debug)]
+pub struct Skipped {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: StorageError,
+}
+
+/// The sessions of a folder.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The sessions, newest activity first.
+    pub sessions: Vec<SessionSummary>,
+    /// What was left out.
+    pub skipped: Vec<Skipped>,
+}
+
+/// How far a listing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListProgress {
+    /// Files that were read.
+    pub done: usize,
+    /// Files in all.
+    pub total: usize,
+}
+
+impl Repo {
+    /// Lists all sessions of the root. `O(bytes of all files)`, on all cores.
+    ///
+    /// # Errors
+    /// When the root cannot be read.
+    pub fn list(&self, progress: &(dyn Fn(ListProgress) + Sync)) -> Result<Listing, StorageError> {
+        let files = self.files()?;
+        let results = read_all(&files, &|file| summarize(&**self.fs(), file), progress);
+        let mut listing = Listing::default();
+        for (file, result) in files.into_iter().zip(results) {
+            match result {
+                Ok(summary) => listing.sessions.push(summary),
+                // Deleted since the folder was read.
+                Err(StorageError::NotFound(_)) => {}
+                Err(reason) => listing.skipped.push(Skipped { path: file.path, reason }),
+            }
+        }
+        sort_by_activity(&mut listing.sessions);
+        Ok(listing)
+    }
+
+    /// The most recent session of a cwd that has a message; see [`same_cwd`] for what counts as the same.
+    ///
+    /// # Errors
+    /// When the root cannot be read.
+    pub fn latest(&self, cwd: &str) -> Result<Option<SessionSummary>, StorageError> {
+        let all = self.list(&|_| {})?.sessions;
+        Ok(all.into_iter().find(|session| session.has_conversation && self.same_cwd(&session.cwd, cwd)))
+    }
+
+    /// Whether two folders are the same, as they are written or without links. On Windows, and on its drives under
+    /// `/mnt`, upper and lower case are the same.
+    pub fn same_cwd(&self, a: &str, b: &str) -> bool {
+        let fold = |path: &str| if is_windows_path(path) { path.to_lowercase() } else { path.to_owned() };
+        let trim = |path: &str| fold(path.trim_end_matches(['/', '\\'])).to_owned();
+        let real = |path: &str| self.fs().canonicalize(Path::new(path)).ok();
+        trim(a) == trim(b) || real(a).is_some_and(|a| Some(a) == real(b))
+    }
+}
+
+fn is_windows_path(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let is_drive = bytes.first().is_some_and(u8::is_ascii_alphabetic) && bytes.get(1) == Some(&b':');
+    let is_mount = path.strip_prefix("/mnt/").is_some_and(|rest| {
+        let rest = rest.as_bytes();
+        rest.first().is_some_and(u8::is_ascii_alphabetic) && matches!(rest.get(1), None | Some(b'/'))
+    });
+    is_drive || is_mount
+}
+
+/// Newest activity first; ties by path.
+pub fn sort_by_activity(sessions: &mut [SessionSummary]) {
+    sessions.sort_by(|a, b| b.modified_ms.cmp(&a.modified_ms).then_with(|| a.path.cmp(&b.path)));
+}
+
+/// Calls `read` for every file, on all cores, and gives the results in the order of the files.
+fn read_all<T: Send>(
+    files: &[SessionFile],
+    read: &(dyn Fn(&SessionFile) -> T + Sync),
+    progress: &(dyn Fn(ListProgress) + Sync),
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
+    let results: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(files.len()));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(file) = files.get(at) else { break };
+            let result = read(file);
+            results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, result));
+            progress(ListProgress { done: done.fetch_add(1, Ordering::Relaxed) + 1, total: files.len() });
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(files.len());
+    std::thread::scope(|scope| {
+        for _ in 1..cores {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Reads one file for a list.
+///
+/// # Errors
+/// When the file cannot be read or is no session.
+pub fn summarize(fs: &dyn Fs, file: &SessionFile) -> Result<SessionSummary, StorageError> {
+    let open = fs.open(&file.path, OpenFor::Read).map_err(|source| StorageError::io("open", &file.path, source))?;
+    let mut fold = SummaryFold::default();
+    let visited = visit_file(&*open, &file.path, &mut |visited| fold.add(visited))?;
+    Ok(fold.finish(&visited.header, file, visited.tree.branch_count() as u64, &visited.damage))
+}
+
+/// What a pass over the lines adds up to.
+#[derive(Debug, Default)]
+struct SummaryFold {
+    name: SessionName,
+    message_count: u64,
+    first_message: Option<String>,
+    activity_ms: Option<i64>,
+    has_conversation: bool,
+}
+
+impl SummaryFold {
+    fn add(&mut self, visited: &VisitedEntry<'_>) {
+        match visited.entry_type() {
+            EntryType::Message => self.add_message(visited),
+            EntryType::SessionInfo => {
+                if let Some(entry) = visited.entry() {
+                    self.name.add(&entry);
+                }
+            }
+            EntryType::Compaction
+            | EntryType::BranchSummary
+            | EntryType::Leaf
+            | EntryType::ModelChange
+            | EntryType::ThinkingLevelChange
+            | EntryType::ActiveToolsChange
+            | EntryType::ContextEdit
+            | EntryType::Custom
+            | EntryType::CustomMessage
+            | EntryType::Label
+            | EntryType::Usage
+            | EntryType::Unknown => {}
+        }
+    }
+
+    fn add_message(&mut self, visited: &VisitedEntry<'_>) {
+        self.message_count += 1;
+        let is_user = visited.role() == Some(Role::User);
+        if !is_user && visited.role() != Some(Role::Assistant) {
+            return;
+        }
+        self.has_conversation = true;
+        // The time stands near the end of the line; only where it does not is the line read.
+        let mut entry = None;
+        let time = visited.message_time_at_end().or_else(|| {
+            entry = visited.entry();
+            entry.as_ref().and_then(message_time)
+        });
+        self.activity_ms = self.activity_ms.max(time);
+        if is_user && self.first_message.is_none() {
+            let entry = entry.or_else(|| visited.entry());
+            let text = entry.as_ref().and_then(Entry::message).and_then(|message| message.content().map(Content::joined_text));
+            self.first_message = text.map(cut_to_bytes);
+        }
+    }
+
+    fn finish(self, header: &Header, file: &SessionFile, branches: u64, damage: &[crate::storage::Damage]) -> SessionSummary {
+        let created_ms = parse_timestamp_ms(&header.timestamp);
+        let file_ms = i64::try_from(file.meta.modified_ns / 1_000_000).unwrap_or_default();
+        SessionSummary {
+            path: file.path.clone(),
+            id: header.id.clone(),
+            cwd: header.cwd.clone(),
+            name: self.name.get().map(str::to_owned),
+            parent_session: header.parent_session.clone(),
+            created: header.timestamp.clone(),
+            modified_ms: self.activity_ms.or(created_ms).unwrap_or(file_ms),
+            message_count: self.message_count,
+            first_message: self.first_message,
+            size_bytes: file.meta.len,
+            branches,
+            has_conversation: self.has_conversation,
+            damaged_lines: damage.iter().filter(|damage| damage.kind != DamageKind::SecondHeader).count() as u64,
+        }
+    }
+}
+
+/// When a message was made: its own time, else its entry's.
+fn message_time(entry: &Entry) -> Option<i64> {
+    entry.message().and_then(crate::session::message::Message::timestamp).or_else(|| entry.timestamp_ms())
+}
+
+fn cut_to_bytes(mut text: String) -> String {
+    let mut len = text.len().min(FIRST_MESSAGE_BYTES);
+    while !text.is_char_boundary(len) {
+        len -= 1;
+    }
+    text.truncate(len);
+    text
+}
