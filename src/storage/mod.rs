@@ -21,6 +21,7 @@ pub mod jsonl;
 pub mod list;
 pub mod lock;
 pub mod memory;
+pub mod reference;
 pub mod repo;
 #[cfg(test)]
 mod testing;
