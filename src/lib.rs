@@ -1,8 +1,85 @@
-//! Coding-agent sessions as append-only JSONL trees, in the format of Pi.
+//! Coding-agent sessions as append-only JSONL trees, in the format of Pi: kept, read, branched, compacted and continued.
+//!
+//! A *session* is a file: a header line, then *entries*, each with an `id` and a `parentId`. The path from the *leaf* to
+//! the root becomes the *context* that a model sees. Going back to an earlier entry starts a *branch*; a *compaction*
+//! replaces older entries in the context and never on disk.
+//!
+//! # The picture
+//! ```text
+//!                      cli  (arguments, output, config)
+//!                       |
+//!                     agent  (the loop, hooks, tools, pending writes)
+//!                    /  |   \
+//!          compaction   |    \
+//!            |     \    |     \
+//!            |      \   |      \
+//!            |       llm        storage  (files, locks, folders)
+//!            |        |        /
+//!            +---- session ---+   (values: entries, messages, tree, context)
+//! ```
+//! An arrow goes down only, and `tests/it/tidy.rs` checks every one of them.
+//!
+//! # The map
+//! - [`session`]: values only. `entry` and `message` are the file format, `json` keeps what nobody asks for as text,
+//!   `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
+//!   `labels` and `stats` fold over entries.
+//! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
+//!   the mark of an owner, `fs` the file system behind a trait, `memory` a session without a file. `jsonl` is one file:
+//!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
+//!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,
+//!   `visit` passes over a file.
+//! - `llm` (feature `models`): a trait for providers, and one file for each wire protocol.
+//! - [`compaction`]: where to cut, what a summary is asked, and the summary that needs no model.
+//! - `agent` (feature `models`): the loop between model and tools, and the harness that keeps it in a session.
+//! - `cli` (feature `cli`): the command `pi-sessions`.
+//!
+//! # Invariants
+//! - A line's bytes are the truth: they are kept, and copied on a fork and a rewrite. Nothing is parsed that nobody asked
+//!   for, so opening costs about what counting lines costs.
+//! - `session` and `compaction::cut` do no I/O, read no clock and draw no random numbers.
+//! - The library prints nothing and reads no environment; time, ids and files come through traits.
+//! - Damage is a value beside the session. No input makes anything panic.
+//! - Nothing recurses over a tree or over nested JSON.
+//!
+//! # How to add
+//! - An entry type: a variant of [`session::entry::EntryKind`]; the compiler lists every place to visit. Then a line in
+//!   the round-trip test and a fixture.
+//! - A provider: one file in `llm`. A tool: one file in `agent::tools`. A command: one file in `cli::commands`, three
+//!   lines in its `mod.rs`, and `tests/it/cmd_<name>.rs`.
+//!
+//! # Example
+//! ```
+//! use std::sync::Arc;
+//!
+//! use pi_sessions::session::entry::{EntryKind, Header};
+//! use pi_sessions::session::message::Message;
+//! use pi_sessions::storage::memory::MemoryStorage;
+//! use pi_sessions::storage::{Durability, RandomIds, SystemClock};
+//! use pi_sessions::Session;
+//!
+//! let storage = MemoryStorage::new(Header { version: 3, id: "tour".into(), ..Header::default() });
+//! let mut session = Session::new(Box::new(storage), Arc::new(SystemClock), Arc::new(RandomIds));
+//! session.append(vec![EntryKind::message(Message::user("first", 1))], Durability::Synced)?;
+//! let second = session.append(vec![EntryKind::message(Message::user("second", 2))], Durability::Synced)?;
+//!
+//! // Going back to a user message moves the leaf before it and gives its text to edit.
+//! let target = session.tree().find(second[0].as_str()).expect("it was appended");
+//! let navigation = session.navigate(target, None)?;
+//! assert_eq!(navigation.editor_text.as_deref(), Some("second"));
+//! assert_eq!(session.project(session.leaf(), &[])?.messages.len(), 1);
+//! # Ok::<(), pi_sessions::StorageError>(())
+//! ```
+//!
+//! # Three sizes
+//! Everything (default); the library with models and without the command (`--no-default-features --features models`); the
+//! session core alone (`--no-default-features`): no async runtime, no HTTP.
 
 pub mod compaction;
+#[cfg(feature = "models")]
+pub mod llm;
 pub mod session;
 pub mod storage;
 
-#[cfg(feature = "models")]
-pub mod llm;
+pub use storage::StorageError;
+pub use storage::handle::Session;
+pub use storage::repo::Repo;

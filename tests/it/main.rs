@@ -4,3 +4,4 @@ mod golden;
 mod llm;
 mod properties;
 mod support;
+mod tidy;
