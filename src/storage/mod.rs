@@ -46,6 +46,9 @@ pub trait SessionRead: Send + Sync {
     /// The number of the line that an entry stands in, from 1; 0 where there are no lines.
     fn line_number(&self, index: EntryIndex) -> u64;
 
+    /// Where the record of an entry begins, in bytes from the start of the file; 0 where there is none.
+    fn byte_offset(&self, index: EntryIndex) -> u64;
+
     /// The line of the header as it stands in the file (of an old version, as it was), without its newline.
     fn header_line(&self) -> &[u8];
 
