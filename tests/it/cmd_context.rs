@@ -86,16 +86,16 @@ Go on
 "#);
     assert_snapshot!(compacted().run("context demo --explain"), @r#"
 $ pi-sessions context demo --explain
-- m1       0  model_change  (replaced by the compaction's summary)
+- m1       0  model_change: mock/mock-1  (replaced by the compaction's summary)
 - u1       0  user: Fix the login bug  (replaced by the compaction's summary)
 - a1       0  assistant  (replaced by the compaction's summary)
 - r1       0  toolResult: fn login() { panic!() }  (replaced by the compaction's summary)
 - a2       0  assistant: The function is empty.  (replaced by the compaction's summary)
 + u3       5  user: Write a test first
 + a4       4  assistant: Here is a test.
-- l1       0  label  (entries of this type are not shown to the model)
-- n1       0  session_info  (entries of this type are not shown to the model)
-+ k1       8  compaction  (summary of what was compacted)
+- l1       0  label: diagnosis  (entries of this type are not shown to the model)
+- n1       0  session_info: Login bug  (entries of this type are not shown to the model)
++ k1       8  compaction: The login function was empty.  (summary of what was compacted)
 + u4       2  user: Go on
 --- stderr
 note: 4 of 11 entries of the path are in the context, about 19 tokens
@@ -122,9 +122,9 @@ $ pi-sessions context demo --explain --json
 - a2       0  assistant…  (replaced by the compaction's summary)
 + u3       5  user: Write a test first
 + a4       4  assistant: Here is a test.
-- l1       0  label  (entries of this type are not shown to the model)
+- l1       0  label: di…  (entries of this type are not shown to the model)
 - n1       0  session_i…  (entries of this type are not shown to the model)
-+ k1       8  compaction  (summary of what was compacted)
++ k1       8  compaction:…  (summary of what was compacted)
 + u4       2  user: Go on
 "#);
 }

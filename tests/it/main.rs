@@ -1,4 +1,5 @@
 //! The integration tests, in one binary.
+#![allow(clippy::disallowed_methods, reason = "tests look at the files themselves")]
 
 mod cmd_append;
 mod cmd_check;
@@ -20,6 +21,7 @@ mod cmd_show;
 mod cmd_tree;
 mod golden;
 mod llm;
+mod process;
 mod properties;
 mod support;
 mod tidy;

@@ -9,7 +9,7 @@ use crate::cli::Outcome;
 use crate::cli::args::SessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_entry, open_session};
+use crate::cli::refer::{find_entry, open_session, wire_type};
 use crate::cli::text::{lines, one_line, pad};
 use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{ModelView, count, entry_line, grouped};
@@ -80,7 +80,7 @@ struct ExplainView<'a> {
 
 pub(super) fn run(args: &ContextArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let session = open_session(invocation, args.session.session.as_deref())?;
-    let at = find_entry(&session, args.at.as_deref().unwrap_or("@leaf"))?;
+    let at = find_entry(&session, args.at.as_deref())?;
     let projection = session.project(at, &[])?;
     let context = invocation.settings()?.0.fields.context;
     let ui = &mut *invocation.ui;
@@ -205,10 +205,4 @@ fn explain(projection: &Projection, session: &Session, ui: &mut Ui) -> Result<()
     let entries = count(rows.len() as u64, "entry of the path is", "entries of the path are");
     ui.note(&format!("{included} of {entries} in the context, about {}", count(total, "token", "tokens")));
     Ok(())
-}
-
-/// The type as it stands in the file.
-fn wire_type(session: &Session, index: crate::session::tree::EntryIndex) -> Result<String, CliError> {
-    let entry = session.read().entry(index)?;
-    Ok(entry.map_or_else(|| session.tree().entry_type(index).as_wire().to_owned(), |entry| entry.kind.wire_type().to_owned()))
 }
