@@ -203,6 +203,15 @@ impl Extra {
         }
     }
 
+    /// Takes the field `name` out, every time that it occurs, and returns the last.
+    pub fn remove(&mut self, name: &str) -> Option<Json> {
+        let mut removed = None;
+        for (_, value) in self.0.extract_if(.., |(key, _)| key == name) {
+            removed = Some(value);
+        }
+        removed
+    }
+
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))

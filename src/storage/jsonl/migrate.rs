@@ -16,7 +16,7 @@ use crate::session::json::{Fields, well_formed};
 use crate::storage::jsonl::codec::{decode_header, encode_header};
 use crate::storage::jsonl::reader::{Found, Index, Source};
 use crate::storage::jsonl::recovery::{Ids, examine};
-use crate::storage::{Damage, StorageError};
+use crate::storage::{Damage, DamageKind, StorageError};
 
 /// Reads the entries of a version 1 or 2 file, whose bytes are `file`, into an index that has its header.
 pub(super) fn read_old(index: &mut Index, file: &[u8]) -> Result<(), StorageError> {
@@ -36,7 +36,11 @@ pub(super) fn read_old(index: &mut Index, file: &[u8]) -> Result<(), StorageErro
                 repaired = well_formed(line.bytes);
                 match Fields::parse(&repaired) {
                     Ok(fields) => fields,
-                    Err(_) => continue,
+                    Err(_) => {
+                        let byte_offset = line.start;
+                        index.damage.push(Damage { kind: DamageKind::NotARecord, line: line.number + 1, byte_offset });
+                        continue;
+                    }
                 }
             }
         };
@@ -45,7 +49,10 @@ pub(super) fn read_old(index: &mut Index, file: &[u8]) -> Result<(), StorageErro
         }
         let start = migrated.len();
         write_migrated(&mut migrated, &fields, chain.as_deref().map(|ids| (ids, position)));
+        let damage_before = found.damage.len();
         found.take_line(&migrated[start..], start as u64, line.number);
+        found.damage[damage_before..].iter_mut().for_each(|damage| damage.byte_offset = line.start);
+        index.old_starts.resize(found.entries.len(), line.start);
         migrated.push(b'\n');
     }
     index.source = Source::Migrated(migrated);
@@ -62,6 +69,8 @@ pub(super) fn upgraded_header(header_line: &[u8]) -> Vec<u8> {
 /// One record of the file.
 struct ReadableLine<'a> {
     bytes: &'a [u8],
+    /// Where the record begins in the file.
+    start: u64,
     /// The line's number, from 0.
     number: u64,
 }
@@ -72,7 +81,11 @@ fn readable_lines<'a>(file: &'a [u8], ids: Ids, damage: &mut Vec<Damage>) -> Vec
     let mut start = file_start;
     for (number, line) in file[file_start..].split(|byte| *byte == b'\n').enumerate() {
         let examined = examine(line, ids);
-        lines.extend(examined.records.into_iter().map(|range| ReadableLine { bytes: &line[range], number: number as u64 }));
+        let record = |range: std::ops::Range<usize>| {
+            let start = (start + range.start) as u64;
+            ReadableLine { bytes: &line[range], start, number: number as u64 }
+        };
+        lines.extend(examined.records.into_iter().map(record));
         if let Some(kind) = examined.damage {
             damage.push(Damage { kind, line: number as u64 + 1, byte_offset: start as u64 });
         }
