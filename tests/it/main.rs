@@ -1,5 +1,6 @@
 //! The integration tests, in one binary.
 
+mod crash;
 mod golden;
 mod llm;
 mod properties;

@@ -1,5 +1,7 @@
 //! What several tests share.
 
+pub mod fault_fs;
+pub mod fixed;
 pub mod json;
 pub mod model_server;
 pub mod plain_session;
