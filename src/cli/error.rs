@@ -182,6 +182,7 @@ impl From<StorageError> for CliError {
             StorageError::IsALink(_) => (ErrorKind::Io, Some("name the file that the link leads to")),
             StorageError::Io { .. }
             | StorageError::Exists(_)
+            | StorageError::Incoming(_)
             | StorageError::Replaced(_)
             | StorageError::WriteFailed { .. }
             | StorageError::TooLong(_)

@@ -19,6 +19,7 @@ mod cmd_new;
 mod cmd_path;
 mod cmd_show;
 mod cmd_tree;
+mod crash;
 mod golden;
 mod llm;
 mod process;
