@@ -79,7 +79,7 @@ note: standard input has no lines, so nothing was appended
 $ pi-sessions append nothing
 --- stderr
 error: there is no session "nothing"
-Hint: demo Login bug
+Hint: demo (Login bug)
 --- exit code 2
 "#);
 }

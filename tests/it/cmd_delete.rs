@@ -102,7 +102,7 @@ fn a_session_that_somebody_holds_stays_and_a_trash_that_refuses_is_told() {
 $ pi-sessions delete demo --yes
 --- stderr
 error: the session is in use by chat, process 7: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl
-Hint: work on a copy: pi-sessions fork [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl
+Hint: end the other program first
 --- exit code 1
 "#);
     drop(owner);

@@ -57,7 +57,7 @@ fn a_root_that_cannot_be_written_is_told() {
     assert_snapshot!(env.run(&format!("--root {} new", file.display())), @r#"
 $ pi-sessions --root [TMP]/in-the-way new
 --- stderr
-error: cannot read the folder [TMP]/in-the-way
+error: cannot create the folder [TMP]/in-the-way/--home-me-project--
 Caused by: Not a directory (os error 20)
 --- exit code 1
 "#);
