@@ -178,7 +178,6 @@ impl From<StorageError> for CliError {
             StorageError::SyncFailed { .. } | StorageError::Poisoned(_) => {
                 (ErrorKind::Io, Some("pi-sessions check shows what is on disk"))
             }
-            StorageError::Incoming(_) => (ErrorKind::Io, None),
             StorageError::IsALink(_) => (ErrorKind::Io, Some("name the file that the link leads to")),
             StorageError::Io { .. }
             | StorageError::Exists(_)

@@ -139,6 +139,18 @@ $ pi-sessions context demo --json
 }
 
 #[test]
+fn the_wire_forms_are_what_providers_get() {
+    assert_snapshot!(compacted().run("context demo --at a2 --format openai"), @r#"
+$ pi-sessions context demo --at a2 --format openai
+{"messages":[{"role":"user","content":"Fix the login bug"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"path\":\"login.rs\"}"}}]},{"role":"tool","content":"fn login() {\n    panic!()\n}\n","tool_call_id":"c1"},{"role":"assistant","content":"The function is empty."}]}
+"#);
+    assert_snapshot!(compacted().run("context demo --at a2 --format anthropic --json"), @r#"
+$ pi-sessions context demo --at a2 --format anthropic --json
+{"system":null,"messages":[{"role":"user","content":[{"type":"text","text":"Fix the login bug"}]},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"read","input":{"path":"login.rs"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"fn login() {\n    panic!()\n}\n"}],"is_error":false,"cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":[{"type":"text","text":"The function is empty."}]}]}
+"#);
+}
+
+#[test]
 fn an_empty_session_gives_an_empty_context() {
     let env = TestEnv::new();
     env.session("empty", "");
