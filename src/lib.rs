@@ -22,9 +22,11 @@
 //! # The map
 //! - [`session`]: values only. `entry` and `message` are the file format, `json` keeps what nobody asks for as text,
 //!   `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
-//!   `labels` and `stats` fold over entries.
+//!   `labels` and `stats` fold over entries, `incoming` checks lines that are to be appended.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
-//!   the mark of an owner, `fs` the file system behind a trait, `memory` a session without a file. `jsonl` is one file:
+//!   the mark of an owner, `fs` the file system behind a trait, `memory` a session without a file. `reference` finds what
+//!   people name, `incoming` appends what they send, `check` lists the faults of a file (`testing` is for tests alone).
+//!   `jsonl` is one file:
 //!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
 //!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,
 //!   `visit` passes over a file.

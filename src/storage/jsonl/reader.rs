@@ -77,6 +77,10 @@ pub(super) struct Index {
     pub header_line: Vec<u8>,
     /// Where the line behind the header begins.
     pub header_end: u64,
+    /// Where the header's line begins.
+    pub header_start: u64,
+    /// The number of the header's line, from 1.
+    pub header_number: u64,
     /// The entries' heads.
     pub tree: SessionTree,
     /// Where each entry is, by its position in the tree.
@@ -120,6 +124,8 @@ impl Index {
         let mut index = Self {
             header,
             header_line,
+            header_start: first.start,
+            header_number: first.line + 1,
             header_end: first.end,
             tree: SessionTree::default(),
             spans: Vec::new(),
