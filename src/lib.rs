@@ -22,7 +22,8 @@
 //! # The map
 //! - [`session`]: values only. `entry` and `message` are the file format, `json` keeps what nobody asks for as text,
 //!   `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
-//!   `labels` and `stats` fold over entries, `incoming` checks lines that are to be appended.
+//!   `labels` and `stats` fold over entries, `outline` lays the tree out in rows, `incoming` checks lines that are
+//!   to be appended.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
 //!   the mark of an owner, `fs` the file system behind a trait, `memory` a session without a file. `reference` finds what
 //!   people name, `incoming` appends what they send, `check` lists the faults of a file (`testing` is for tests alone).
