@@ -172,7 +172,7 @@ impl Session {
     pub fn leaf(&self) -> Option<EntryIndex> {
         match &self.position {
             Position::Follow => self.tree().leaf(),
-            Position::Hold(leaf) => leaf.as_ref().and_then(|id| self.tree().find(id.as_str())),
+            Position::Hold(leaf) => held_leaf(self.tree(), leaf.as_ref()),
         }
     }
 
@@ -219,9 +219,10 @@ impl Session {
         self.storage.append(
             &mut |session| {
                 let leaf = match &position {
-                    Position::Follow => session.tree().leaf().map(|index| session.tree().id(index)),
-                    Position::Hold(leaf) => leaf.clone(),
+                    Position::Follow => session.tree().leaf(),
+                    Position::Hold(leaf) => held_leaf(session.tree(), leaf.as_ref()),
                 };
+                let leaf = leaf.map(|index| session.tree().id(index));
                 let timestamp = format_timestamp(clock.now_ms());
                 let mut batch = Batch { session, leaf, timestamp, ids: &*ids, taken: HashSet::new(), entries: Vec::new() };
                 build(&mut batch)?;
@@ -391,6 +392,11 @@ impl EntrySource for Reading<'_> {
     fn entry(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
         self.0.entry(index)
     }
+}
+
+/// Where a handle goes on that holds `leaf`: where the file does if the file was changed and has that entry no more.
+fn held_leaf(tree: &SessionTree, leaf: Option<&EntryId>) -> Option<EntryIndex> {
+    tree.find(leaf?.as_str()).or_else(|| tree.leaf())
 }
 
 /// The text of a user or custom message, to edit.

@@ -204,7 +204,7 @@ fn long_branches_beside_the_path_are_folded_and_not_read() {
     assert_eq!(read, ["a1", "a19"]);
     // The active path is never folded.
     let (drawn, _) = draw(text.trim_end_matches(" u92<u0"), &[], Scope::Conversation);
-    assert_eq!(drawn.lines().filter(|line| line.starts_with("* ")).count(), 14);
+    assert_eq!(drawn.lines().filter(|line| line.starts_with("* ")).count(), 13);
 }
 
 #[test]
