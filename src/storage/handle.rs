@@ -16,7 +16,9 @@ use crate::session::entry::{
     BranchSummary, Entry, EntryId, EntryKind, EntryType, Header, Label, Leaf, ModelChange, SessionInfo, format_timestamp,
 };
 use crate::session::json::Json;
+use crate::session::labels::Labels;
 use crate::session::message::{Content, Role};
+use crate::session::outline::{Row, Scope, outline, says_something};
 use crate::session::tree::{EntryIndex, SessionTree};
 use crate::storage::{Clock, Durability, IdSource, SessionRead, SessionStorage, StorageError};
 
@@ -361,6 +363,16 @@ impl Session {
     /// When the file cannot be read.
     pub fn project(&self, leaf: Option<EntryIndex>, extensions: &[&dyn ContextExtension]) -> Result<Projection, StorageError> {
         project(self.tree(), leaf, &Reading(self.read()), extensions)
+    }
+
+    /// The rows of the tree as people read it; `labels` are those of [`read_labels`](super::reference::read_labels).
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn outline(&self, labels: &Labels, scope: Scope) -> Result<Vec<Row>, StorageError> {
+        let session = self.read();
+        let mut says = |index| Ok(session.entry(index)?.as_ref().is_some_and(says_something));
+        outline(session.tree(), labels, scope, &mut says)
     }
 }
 

@@ -93,6 +93,11 @@ impl JsonlStorage {
         Ok(anchor)
     }
 
+    /// The number of the header's line, from 1, and where its record begins in the file.
+    pub fn header_place(&self) -> (u64, u64) {
+        (self.index.header_number, self.index.header_span.start)
+    }
+
     /// Whether the file is of a version that is written.
     pub fn is_current_version(&self) -> bool {
         self.index.header.version == FORMAT_VERSION
