@@ -61,6 +61,17 @@ fn ctrl_c_ends_a_command_with_130() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_an_error() {
+    let env = TestEnv::new();
+    env.session("demo", DEMO);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+    let mut child = command(&env).args(["path", "demo"]).stdout(full).spawn().expect("the command");
+    assert!(stderr(&mut child).starts_with("error: cannot write the output\nCaused by: "));
+    assert_eq!(child.wait().expect("an end").code(), Some(1));
+}
+
+#[test]
 fn a_panic_is_our_bug_and_says_so() {
     let env = TestEnv::new();
     env.session("demo", DEMO);
