@@ -180,6 +180,20 @@ note: 1 session has lines that cannot be read as they should (pi-sessions check 
 }
 
 #[test]
+#[cfg(unix)]
+fn a_folder_is_the_same_by_its_name_and_by_its_link() {
+    let env = TestEnv::new();
+    let (real, link) = (env.path().join("real"), env.path().join("link"));
+    std::fs::create_dir(&real).expect("a folder");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    env.session_of("by-name", &real.to_string_lossy(), &said(5, "x"));
+    env.session_of("by-link", &link.to_string_lossy(), &said(6, "x"));
+    for cwd in [&real, &link] {
+        assert_eq!(env.run(&format!("list --json --cwd {}", cwd.display())).stdout.lines().count(), 2);
+    }
+}
+
+#[test]
 fn forks_are_marked() {
     let env = TestEnv::new();
     let source = env.session("019ad3c5-aaaa-7000-8000-000000000001", DEMO);
