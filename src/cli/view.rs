@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::session::context::ModelRef;
 use crate::session::entry::{Entry, format_timestamp};
 use crate::storage::list::SessionSummary;
+use crate::storage::reference::entry_text;
 
 /// A session in a list.
 #[derive(Debug, Serialize)]
@@ -73,10 +74,6 @@ pub(super) fn entry_line(entry: &Entry) -> String {
     let what = entry.message().map_or_else(|| entry.kind.wire_type().to_owned(), |message| message.role().as_wire().to_owned());
     let text = entry_text(entry);
     if text.trim().is_empty() { what } else { format!("{what}: {text}") }
-}
-
-fn entry_text(entry: &Entry) -> String {
-    entry.message().map(|message| message.text()).unwrap_or_default()
 }
 
 /// A path in JSON.

@@ -1,4 +1,5 @@
 //! The integration tests, in one binary.
+#![allow(clippy::disallowed_methods, reason = "tests look at the files themselves")]
 
 mod cmd_append;
 mod cmd_check;
@@ -21,6 +22,7 @@ mod cmd_tree;
 mod crash;
 mod golden;
 mod llm;
+mod process;
 mod properties;
 mod support;
 mod tidy;

@@ -9,14 +9,16 @@ use crate::cli::Outcome;
 use crate::cli::args::SessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_entry, open_session};
+use crate::cli::refer::{find_entry, open_session, wire_type};
 use crate::cli::text::{lines, one_line, pad};
 use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{ModelView, count, entry_line, grouped};
 use crate::compaction::tokens::estimate_message;
+use crate::llm::{WireTarget, anthropic_messages, openai_completions};
 use crate::session::context::{Projection, Reason};
+use crate::session::json::Json;
 use crate::session::message::{Block, Message};
-use crate::session::request::{Request, RequestOptions, build_request};
+use crate::session::request::{Request, RequestOptions, build_request, into_messages};
 use crate::storage::handle::Session;
 
 const EXAMPLES: &str = "\
@@ -56,6 +58,10 @@ enum Format {
     Text,
     /// One JSON object, as Pi builds it
     Pi,
+    /// The messages of a request to an OpenAI-compatible server, as JSON
+    Openai,
+    /// System prompt and messages of a request to Anthropic, as JSON
+    Anthropic,
 }
 
 #[derive(Serialize)]
@@ -65,6 +71,17 @@ struct PiView<'a> {
     thinking_level: &'a str,
     model: Option<ModelView<'a>>,
     active_tool_names: Option<&'a [String]>,
+}
+
+#[derive(Serialize)]
+struct OpenaiView {
+    messages: Json,
+}
+
+#[derive(Serialize)]
+struct AnthropicView {
+    system: Json,
+    messages: Json,
 }
 
 #[derive(Serialize)]
@@ -80,7 +97,7 @@ struct ExplainView<'a> {
 
 pub(super) fn run(args: &ContextArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let session = open_session(invocation, args.session.session.as_deref())?;
-    let at = find_entry(&session, args.at.as_deref().unwrap_or("@leaf"))?;
+    let at = find_entry(&session, args.at.as_deref())?;
     let projection = session.project(at, &[])?;
     let context = invocation.settings()?.0.fields.context;
     let ui = &mut *invocation.ui;
@@ -100,8 +117,28 @@ pub(super) fn run(args: &ContextArgs, invocation: &mut Invocation<'_>) -> Result
             active_tool_names: projection.active_tool_names.as_deref(),
         })?,
         Format::Text => print(&build_request(projection.messages, options), &session, ui)?,
+        Format::Openai => {
+            let (prompt, messages, target) = request(projection, options);
+            ui.json(&OpenaiView { messages: openai_completions::wire_messages(prompt.as_deref(), &messages, &target) })?;
+        }
+        Format::Anthropic => {
+            let (prompt, messages, target) = request(projection, options);
+            let (system, messages) = anthropic_messages::wire_messages(prompt.as_deref(), &messages, &target);
+            ui.json(&AnthropicView { system, messages })?;
+        }
     }
     Ok(Outcome::Done)
+}
+
+/// What goes into a request to the model that the path ends with.
+fn request(projection: Projection, options: RequestOptions) -> (Option<String>, Vec<Message>, WireTarget) {
+    let (provider, model) = match &projection.model {
+        Some(model) => (model.provider.clone().unwrap_or_default(), model.model_id.clone().unwrap_or_default()),
+        None => Default::default(),
+    };
+    let request = build_request(projection.messages, options);
+    let target = WireTarget { provider, model };
+    (request.system.prompt(), into_messages(request.messages), target)
 }
 
 /// The request as text: a heading for each message, then what it says.
@@ -205,10 +242,4 @@ fn explain(projection: &Projection, session: &Session, ui: &mut Ui) -> Result<()
     let entries = count(rows.len() as u64, "entry of the path is", "entries of the path are");
     ui.note(&format!("{included} of {entries} in the context, about {}", count(total, "token", "tokens")));
     Ok(())
-}
-
-/// The type as it stands in the file.
-fn wire_type(session: &Session, index: crate::session::tree::EntryIndex) -> Result<String, CliError> {
-    let entry = session.read().entry(index)?;
-    Ok(entry.map_or_else(|| session.tree().entry_type(index).as_wire().to_owned(), |entry| entry.kind.wire_type().to_owned()))
 }
