@@ -3,6 +3,7 @@
 mod crash;
 mod golden;
 mod llm;
+mod processes;
 mod properties;
 mod support;
 mod tidy;

@@ -311,7 +311,13 @@ impl FaultFs {
                     (Fate::Cut | Fate::Zeroed, write @ Write::SetLen(_)) => write.apply(&mut data),
                 }
             }
-            files.push(Content { safe: data.clone(), data, mode: content.mode, modified: content.modified, ..Content::default() });
+            files.push(Content {
+                safe: data.clone(),
+                data,
+                mode: content.mode,
+                modified: content.modified,
+                ..Content::default()
+            });
         }
         let mut names = state.safe_names.clone();
         let folders: BTreeSet<_> = state.not_safe.iter().map(|change| change.folder().to_owned()).collect();
