@@ -5,5 +5,6 @@ mod golden;
 mod llm;
 mod processes;
 mod properties;
+mod reading;
 mod support;
 mod tidy;
