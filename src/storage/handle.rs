@@ -114,13 +114,18 @@ impl Batch<'_> {
     /// Adds an entry behind the last one and returns its id.
     pub fn push(&mut self, kind: EntryKind) -> EntryId {
         let id = self.new_id();
-        self.entries.push(Entry { id: id.clone(), parent_id: self.leaf.take(), timestamp: self.timestamp.clone(), kind });
-        self.leaf = Some(id.clone());
+        self.push_as(id.clone(), kind);
         id
     }
 
+    /// As [`Batch::push`], with an id from [`Batch::new_id`].
+    pub(super) fn push_as(&mut self, id: EntryId, kind: EntryKind) {
+        self.entries.push(Entry { id: id.clone(), parent_id: self.leaf.take(), timestamp: self.timestamp.clone(), kind });
+        self.leaf = Some(id);
+    }
+
     /// 8 lowercase hex digits that no entry has.
-    fn new_id(&mut self) -> EntryId {
+    pub(super) fn new_id(&mut self) -> EntryId {
         loop {
             let id = format!("{:08x}", self.ids.entry_bits());
             if self.session.tree().find(&id).is_none() && self.taken.insert(id.clone()) {

@@ -45,6 +45,7 @@ pub(super) fn read_old(index: &mut Index, file: &[u8]) -> Result<(), StorageErro
             migrated.truncate(start);
             continue;
         }
+        index.old_starts.resize(found.entries.len(), line.start);
         parent = Some(place);
         migrated.push(b'\n');
     }

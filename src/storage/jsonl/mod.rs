@@ -209,6 +209,13 @@ impl SessionRead for JsonlStorage {
         u64::from(self.index.spans[index.get()].line)
     }
 
+    fn byte_offset(&self, index: EntryIndex) -> u64 {
+        match &self.index.source {
+            Source::File => self.index.spans[index.get()].start,
+            Source::Migrated(_) => self.index.old_starts.get(index.get()).copied().unwrap_or_default(),
+        }
+    }
+
     fn header_line(&self) -> &[u8] {
         &self.index.header_line
     }

@@ -82,6 +82,8 @@ pub(super) struct Index {
     pub tree: SessionTree,
     /// Where each entry is, by its position in the tree.
     pub spans: Vec<Span>,
+    /// Where each entry's record begins in a version 1 or 2 file, whose spans are of the migrated lines.
+    pub old_starts: Vec<u64>,
     /// What could not be read.
     pub damage: Vec<Damage>,
     /// Where the bytes are.
@@ -122,6 +124,7 @@ impl Index {
             header_span: first.start + record.start as u64..first.start + record.end as u64,
             tree: SessionTree::default(),
             spans: Vec::new(),
+            old_starts: Vec::new(),
             damage: Vec::new(),
             source: Source::File,
             len: first.end,

@@ -1,5 +1,6 @@
 //! What several tests share.
 
+pub mod cli;
 pub mod fault_fs;
 pub mod fixed;
 pub mod json;
