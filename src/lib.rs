@@ -5,4 +5,6 @@ pub mod session;
 pub mod storage;
 
 #[cfg(feature = "models")]
+pub mod agent;
+#[cfg(feature = "models")]
 pub mod llm;
