@@ -21,6 +21,8 @@ pub mod prompt;
 mod queue;
 mod sending;
 pub mod skill;
+#[cfg(test)]
+mod testing;
 mod tool_batch;
 pub mod tools;
 mod turn;
