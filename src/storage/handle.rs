@@ -115,7 +115,13 @@ impl Batch<'_> {
 
     /// Adds an entry behind the last one and returns its id.
     pub fn push(&mut self, kind: EntryKind) -> EntryId {
+        self.push_with(|_| kind)
+    }
+
+    /// Adds an entry whose payload names its own id, as a compaction does that keeps nothing.
+    pub fn push_with(&mut self, kind: impl FnOnce(&EntryId) -> EntryKind) -> EntryId {
         let id = self.new_id();
+        let kind = kind(&id);
         self.push_as(id.clone(), kind);
         id
     }
@@ -240,6 +246,15 @@ impl Session {
             *leaf = last_leaf;
         }
         Ok(made)
+    }
+
+    /// The entries that appending `kinds` would make now, for what cannot be appended. Nothing is written.
+    pub fn draft(&self, kinds: Vec<EntryKind>) -> Vec<Entry> {
+        let timestamp = format_timestamp(self.clock.now_ms());
+        let (session, leaf) = (self.read(), self.leaf_id());
+        let mut batch = Batch { session, leaf, timestamp, ids: &*self.ids, taken: HashSet::new(), entries: Vec::new() };
+        kinds.into_iter().for_each(|kind| drop(batch.push(kind)));
+        batch.entries
     }
 
     /// Where a navigation to `target` leads: to the parent of a user or custom message, whose text comes back to be

@@ -1,5 +1,4 @@
 //! The integration tests, in one binary.
-#![allow(clippy::disallowed_methods, reason = "tests look at the files themselves")]
 
 mod cmd_append;
 mod cmd_check;
@@ -23,6 +22,8 @@ mod crash;
 mod golden;
 mod llm;
 mod process;
+mod processes;
 mod properties;
+mod reading;
 mod support;
 mod tidy;
