@@ -21,6 +21,7 @@ mod cmd_tree;
 mod crash;
 mod golden;
 mod llm;
+mod pi_continue;
 mod process;
 mod processes;
 mod properties;

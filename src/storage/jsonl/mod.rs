@@ -3,7 +3,7 @@
 //! # Invariants
 //! - Reading never writes and needs no right to write. Only an append, an upgrade and an explicit rewrite change a file.
 //! - What is in the tree is in the file. Bytes before the file's known length are never changed by an append.
-//! - A handle notices when its file was removed, replaced or shortened before it writes (see [`writer`]).
+//! - A handle notices when its file was removed, replaced or shortened before it writes (see `writer`).
 //!
 //! # Format history
 //! - Version 1: no ids, a chain in file order. Read, and upgraded by the first append.
