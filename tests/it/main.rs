@@ -18,6 +18,7 @@ mod cmd_new;
 mod cmd_path;
 mod cmd_show;
 mod cmd_tree;
+mod conformance;
 mod crash;
 mod golden;
 mod llm;
