@@ -1,5 +1,6 @@
 //! The integration tests, in one binary.
 
+mod cases;
 mod cmd_append;
 mod cmd_check;
 mod cmd_completions;
