@@ -1,5 +1,6 @@
 //! The integration tests, in one binary.
 
+mod cases;
 mod cmd_append;
 mod cmd_check;
 mod cmd_completions;
@@ -18,6 +19,7 @@ mod cmd_new;
 mod cmd_path;
 mod cmd_show;
 mod cmd_tree;
+mod conformance;
 mod crash;
 mod golden;
 mod llm;

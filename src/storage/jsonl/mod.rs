@@ -24,9 +24,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::session::entry::{Entry, FORMAT_VERSION, Header};
-use crate::session::tree::{EntryIndex, SessionTree};
+use crate::session::json::well_formed;
+use crate::session::tree::{EntryHead, EntryIndex, SessionTree};
 use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
 use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, StorageError};
+use codec::Head;
 use reader::{Index, Source};
 
 pub(crate) use edit::{clear_member, replace_member};
@@ -246,6 +248,21 @@ impl SessionRead for JsonlStorage {
 /// Reads the record of an entry. The tree decides what its id and parent are, should a line name them twice.
 pub(crate) fn decode_line(line: &[u8], tree: &SessionTree, index: EntryIndex) -> Option<Entry> {
     codec::decode_entry(line).map(|entry| Entry { id: tree.id(index), parent_id: tree.parent_id(index), ..entry })
+}
+
+/// Adds the entry in a line of [`encode_line`] to a tree, with what opening a file takes from it.
+pub(crate) fn push_line(tree: &mut SessionTree, line: &[u8]) -> Result<(), StorageError> {
+    if let Head::Entry(head) = codec::read_head_slowly(&well_formed(line)) {
+        let head = EntryHead {
+            id: &head.id,
+            parent_id: head.parent_id.as_deref(),
+            entry_type: head.entry_type,
+            role: head.role,
+            leaf_target: head.leaf_target.as_ref().map(Option::as_deref),
+        };
+        tree.push(head).map_err(StorageError::TooManyEntries)?;
+    }
+    Ok(())
 }
 
 /// The record of an entry, without a newline.
