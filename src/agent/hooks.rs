@@ -179,7 +179,7 @@ impl Serialize for BeforeProviderRequest {
 pub struct ProviderRequestAnswer {
     /// Headers to set; others stay.
     pub headers: Vec<(String, Secret)>,
-    /// See [`StreamOptions::timeout_ms`].
+    /// See the provider's stream options.
     pub timeout_ms: Option<u64>,
     /// See [`StreamOptions::max_retries`].
     pub max_retries: Option<u32>,

@@ -220,6 +220,7 @@ pub struct Probe {
 }
 
 impl Probe {
+    #[expect(clippy::new_ret_no_self, reason = "tests want it as the harness takes it")]
     pub fn new<F>(name: &'static str, work: impl Fn(Json) -> F + Send + Sync + 'static) -> Arc<dyn Tool>
     where
         F: Future<Output = ToolOutput> + Send + 'static,
