@@ -294,3 +294,23 @@ async fn without_a_network_the_summary_is_extractive() {
     let done = harness.compact(CompactOptions { keep_tokens: Some(0), ..CompactOptions::default() }).await.expect("compacted");
     assert!(done.summary.contains("Goal") && !done.is_fallback, "{}", done.summary);
 }
+
+#[tokio::test]
+async fn what_a_model_refused_is_its_limit_from_then_on() {
+    let place = Place::new();
+    let steps = [
+        Step::text("one"),
+        Step::Refuse(overflow()),
+        Step::text("SUMMARY"),
+        Step::text("two"),
+        Step::text("SUMMARY AGAIN"),
+        Step::text("three"),
+    ];
+    let (harness, provider) = place.harness(steps, |_| {});
+    harness.prompt(long()).await.expect("a run");
+    harness.prompt(long()).await.expect("a run");
+    let mut events = harness.subscribe();
+    assert_eq!(harness.prompt(long()).await.expect("a run").answer_text(), "three");
+    assert_eq!(compactions(&mut events), ["start threshold", "end fallback=false"], "before it is refused again");
+    assert_eq!(provider.steps_left(), 0);
+}
