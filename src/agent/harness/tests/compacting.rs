@@ -138,7 +138,7 @@ async fn the_context_is_compacted_between_turns_when_it_grows_too_large() {
     let steps = [call("probe"), call("probe"), call("probe"), Step::text("SUMMARY"), Step::text("done")];
     let (harness, provider) = place.harness(steps, |options| {
         options.served.model = small(8_000);
-        options.tools = vec![Probe::new("probe", |_| async { ToolOutput::text(long()) })];
+        options.tools = vec![Probe::parallel("probe", |_| async { ToolOutput::text(long()) })];
     });
     let mut events = harness.subscribe();
     assert_eq!(harness.prompt("hi").await.expect("a run").answer_text(), "done");
@@ -203,7 +203,7 @@ async fn an_overflow_that_cannot_be_compacted_is_sent_shortened() {
     let big = "x".repeat(20_000);
     let steps = [call("probe"), Step::Refuse(overflow()), Step::text("done")];
     let (harness, provider) = place.harness(steps, |options| {
-        options.tools = vec![Probe::new("probe", move |_| {
+        options.tools = vec![Probe::parallel("probe", move |_| {
             let big = big.clone();
             async move { ToolOutput::text(big) }
         })];
@@ -226,7 +226,7 @@ async fn a_context_over_its_limit_without_a_summary_goes_out_shortened_and_is_to
     let steps = [call("probe"), call("probe"), Step::text("done")];
     let (harness, provider) = place.harness(steps, |options| {
         options.served.model = small(8_000);
-        options.tools = vec![Probe::new("probe", move |_| {
+        options.tools = vec![Probe::parallel("probe", move |_| {
             let big = big.clone();
             async move { ToolOutput::text(big) }
         })];

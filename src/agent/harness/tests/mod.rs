@@ -222,7 +222,7 @@ async fn an_abort_gives_the_calls_that_go_on_error_results() {
     let tell = started.clone();
     let reply = Reply::new().call("fast", Json::empty_object()).call("slow", Json::empty_object());
     let (harness, _) = place.harness([Step::Reply(reply), Step::text("never")], |options| {
-        let slow = Probe::new("slow", move |_| {
+        let slow = Probe::parallel("slow", move |_| {
             let tell = tell.clone();
             async move {
                 tell.notify_one();
@@ -375,7 +375,7 @@ async fn calls_run_at_once_unless_a_tool_is_sequential() {
     let (harness, _) = place.harness([both(), Step::text("done")], |options| {
         let meet = |name| {
             let barrier = barrier.clone();
-            Probe::new(name, move |_| {
+            Probe::parallel(name, move |_| {
                 let barrier = barrier.clone();
                 async move {
                     // Only two that run at once pass.
@@ -404,7 +404,7 @@ async fn calls_run_at_once_unless_a_tool_is_sequential() {
                 }
             }
         };
-        options.tools = vec![Probe::new("a", logging("a")), Probe::sequential("b", logging("b"))];
+        options.tools = vec![Probe::parallel("a", logging("a")), Probe::sequential("b", logging("b"))];
     });
     harness.prompt("hi").await.expect("a run");
     assert_eq!(log.all(), strings(&["a begins", "a ends", "b begins", "b ends"]));
@@ -416,7 +416,7 @@ async fn a_tool_that_is_missing_crashes_or_gets_no_object_gives_an_error_result(
     let no_object = Json::parse("[1]").expect("JSON");
     let reply = Reply::new().call("none", Json::empty_object()).call("bad", Json::empty_object()).call("bad", no_object);
     let (harness, _) = place.harness([Step::Reply(reply), Step::text("done")], |options| {
-        options.tools = vec![Probe::new("bad", |_| async { panic!("on purpose") })];
+        options.tools = vec![Probe::parallel("bad", |_| async { panic!("on purpose") })];
     });
     harness.prompt("hi").await.expect("a run");
     let expect = [
@@ -433,7 +433,7 @@ async fn a_dropped_run_leaves_no_open_call() {
     let started = Arc::new(Notify::new());
     let tell = started.clone();
     let (harness, _) = place.harness([call("slow"), Step::text("done")], |options| {
-        options.tools = vec![Probe::new("slow", move |_| {
+        options.tools = vec![Probe::parallel("slow", move |_| {
             let tell = tell.clone();
             async move {
                 tell.notify_one();
@@ -459,7 +459,7 @@ async fn only_one_thing_goes_on_at_a_time() {
     let (inner, seen) = (cell.clone(), Seen::new());
     let tool_seen = seen.clone();
     let (harness, _) = place.harness([Step::text("a"), call("probe"), Step::text("done")], |options| {
-        options.tools = vec![Probe::new("probe", move |_| {
+        options.tools = vec![Probe::parallel("probe", move |_| {
             let (harness, seen) = (inner.get().expect("the harness").clone(), tool_seen.clone());
             async move {
                 let root = harness.with_session(|session| session.tree().id(session.tree().path(session.leaf())[0]));
@@ -514,7 +514,7 @@ async fn a_harness_that_is_dropped_writes_what_waits() {
     let started = Arc::new(Notify::new());
     let tell = started.clone();
     let (harness, _) = place.harness([call("slow")], |options| {
-        options.tools = vec![Probe::new("slow", move |_| {
+        options.tools = vec![Probe::parallel("slow", move |_| {
             let tell = tell.clone();
             async move {
                 tell.notify_one();
