@@ -499,7 +499,7 @@ async fn a_run_can_be_spawned_and_waited_for() {
         async move { harness.prompt("hi").await }
     });
     while let Some(event) = events.next().await {
-        if matches!(*event, AgentEvent::SavePoint { .. }) {
+        if matches!(*event, AgentEvent::MessageEnd { .. }) {
             break;
         }
     }
