@@ -21,6 +21,7 @@ mod cmd_show;
 mod cmd_tree;
 mod conformance;
 mod crash;
+mod files;
 mod golden;
 mod llm;
 mod processes;
