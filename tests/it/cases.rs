@@ -1028,6 +1028,24 @@ fn newer_version_opened_and_continued_silently() {
 }
 
 #[test]
+fn a_version_that_is_no_number_is_never_upgraded() {
+    for version in ["\"3\"", "\"2026\"", "-1", "2.5", "1e300", "{}", "true"] {
+        let bytes = file(&[u("u1", "")]).replace("\"version\":3", &format!("\"version\":{version}"));
+        let place = Place::with(&bytes);
+        let mut session = place.open();
+        assert_eq!(context(&session), ["u1"], "{version}");
+        let refused = session.append(vec![user("u2")], Durability::Synced);
+        assert!(matches!(refused, Err(StorageError::UnsupportedVersion { .. })), "{version}: {refused:?}");
+        assert_eq!((place.bytes(), place.fs.names().len()), (bytes.into_bytes(), 1));
+    }
+    for version in ["3.0", "3e0"] {
+        let place = Place::with(file(&[u("u1", "")]).replace("\"version\":3", &format!("\"version\":{version}")));
+        append(&mut place.open(), &["u2"]);
+        assert_eq!(context(&place.open()), ["u1", "u2"]);
+    }
+}
+
+#[test]
 fn v3_and_v4_files_in_one_release() {
     let place = Place::of(&[u("u1", "")]);
     let other = b"{\"kind\":\"header\",\"version\":4,\"seq\":0,\"id\":\"x\"}\n";

@@ -27,5 +27,6 @@ mod llm;
 mod processes;
 mod properties;
 mod reading;
+mod storage_properties;
 mod support;
 mod tidy;
