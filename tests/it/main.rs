@@ -1,5 +1,7 @@
 //! The integration tests, in one binary.
 
+#![allow(clippy::disallowed_methods, reason = "tests set files up and look at them as any program does")]
+
 mod cases;
 mod cmd_append;
 mod cmd_check;
@@ -24,6 +26,8 @@ mod crash;
 mod files;
 mod golden;
 mod llm;
+mod pi_continue;
+mod process;
 mod processes;
 mod properties;
 mod reading;

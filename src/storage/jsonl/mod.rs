@@ -3,7 +3,7 @@
 //! # Invariants
 //! - Reading never writes and needs no right to write. Only an append, an upgrade and an explicit rewrite change a file.
 //! - What is in the tree is in the file. Bytes before the file's known length are never changed by an append.
-//! - A handle notices when its file was removed, replaced or shortened before it writes (see [`writer`]).
+//! - A handle notices when its file was removed, replaced or shortened before it writes (see `writer`).
 //!
 //! # Format history
 //! - Version 1: no ids, a chain in file order. Read, and upgraded by the first append.
@@ -93,6 +93,11 @@ impl JsonlStorage {
         let mut anchor = vec![0; (self.index.len - start) as usize];
         read_exact_at(&*self.file, &mut anchor, start).map_err(|source| StorageError::io("read", &self.path, source))?;
         Ok(anchor)
+    }
+
+    /// The number of the header's line, from 1, and where its record begins in the file.
+    pub fn header_place(&self) -> (u64, u64) {
+        (self.index.header_number, self.index.header_span.start)
     }
 
     /// Whether the file is of a version that is written.
