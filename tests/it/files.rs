@@ -170,7 +170,7 @@ fn a_folder_that_cannot_be_read_hides_no_other() {
     let (root, repo, path) = place(&[H, E]);
     let closed = root.path().join("--closed--");
     fs::create_dir(&closed).expect("a folder");
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("a mode");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("a mode");
     let is_closed = fs::read_dir(&closed).is_err();
     let listing = repo.list(&|_| {}).expect("the root");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("a mode");
@@ -264,7 +264,7 @@ fn a_shortened_or_changed_file_is_read_anew() {
     append(&mut session, "three");
     assert_eq!(names(&session), ["e1", "2wo", "three"]);
     // Cut in the middle of a line, and longer than before.
-    let longer = format!("{H}\n{E}\n{}\n{{\"torn", E.replace("e1", "e2").replace("null", "\"e1\"").repeat(1));
+    let longer = format!("{H}\n{E}\n{}\n{{\"torn", E.replace("e1", "e2").replace("null", "\"e1\""));
     fs::write(&path, &longer).expect("a file");
     append(&mut session, "four");
     assert_eq!(names(&session), ["e1", "e2", "four"]);
