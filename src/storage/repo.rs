@@ -181,7 +181,7 @@ impl Repo {
     /// Adds the session files of a folder and returns its folders.
     fn read_folder(&self, folder: &Path, files: &mut Vec<SessionFile>) -> Result<Vec<PathBuf>, StorageError> {
         let items = self.fs.read_dir(folder).map_err(|source| StorageError::io("read the folder", folder, source))?;
-        let mut folders = Vec::new();
+        let (mut folders, mut links) = (Vec::new(), Vec::new());
         for (path, kind) in items {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if name.starts_with('.') {
@@ -195,13 +195,17 @@ impl Repo {
                     let Ok(meta) = self.fs.metadata(&path) else { continue };
                     match meta.kind {
                         FileKind::File if is_session_name => files.push(SessionFile { path, meta }),
-                        FileKind::Folder => folders.push(path),
+                        FileKind::Folder => links.push(path),
                         FileKind::File | FileKind::Link | FileKind::Other => {}
                     }
                 }
                 FileKind::File | FileKind::Link | FileKind::Other => {}
             }
         }
+        // Of the ways to one folder the same is taken each time, and one without a link if there is one.
+        folders.sort();
+        links.sort();
+        folders.append(&mut links);
         Ok(folders)
     }
 
