@@ -325,7 +325,8 @@ impl AgentHarness {
         self.core.status.close()?;
         self.settle();
         let flushed = self.flush_pending();
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Nobody else owns the session until this returns.
+        let _owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Err(_) = flushed else { return Ok(Closed::default()) };
         let store = self.store();
         let entries = store.draft();
