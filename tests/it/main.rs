@@ -31,6 +31,7 @@ mod process;
 mod processes;
 mod properties;
 mod reading;
+mod readme;
 mod storage_properties;
 mod support;
 mod tidy;
