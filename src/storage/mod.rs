@@ -206,6 +206,9 @@ pub enum StorageError {
     /// A session id that cannot be one.
     #[error(transparent)]
     InvalidId(#[from] InvalidSessionId),
+    /// There is an entry of this id already.
+    #[error("there is an entry {0} already")]
+    EntryExists(EntryId),
     /// An entry that an operation names does not exist.
     #[error("there is no entry {0}")]
     NoSuchEntry(EntryId),
