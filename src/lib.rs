@@ -45,7 +45,8 @@
 //! # How to add
 //! - An entry type: a variant of [`session::entry::EntryKind`]; the compiler lists every place to visit. Then a line in
 //!   the round-trip test and a fixture.
-//! - A format to import: one file in `import`, one line in its list, fixtures. A provider: one file in `llm`. A tool: one file in `agent::tools`. A command: one file in `cli::commands`, three
+//! - A format to import: one file in `import`, one line in its list, fixtures.
+//! - A provider: one file in `llm`. A tool: one file in `agent::tools`. A command: one file in `cli::commands`, three
 //!   lines in its `mod.rs`, and `tests/it/cmd_<name>.rs`.
 //!
 //! # Example
