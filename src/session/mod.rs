@@ -6,6 +6,7 @@
 
 pub mod context;
 pub mod entry;
+pub mod incoming;
 pub mod json;
 pub mod labels;
 pub mod message;

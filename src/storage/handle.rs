@@ -114,8 +114,7 @@ impl Batch<'_> {
     /// Adds an entry behind the last one and returns its id.
     pub fn push(&mut self, kind: EntryKind) -> EntryId {
         let id = self.new_id();
-        self.entries.push(Entry { id: id.clone(), parent_id: self.leaf.take(), timestamp: self.timestamp.clone(), kind });
-        self.leaf = Some(id.clone());
+        self.push_as(id.clone(), kind);
         id
     }
 
@@ -132,8 +131,14 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// As [`Batch::push`], with an id from [`Batch::new_id`].
+    pub(super) fn push_as(&mut self, id: EntryId, kind: EntryKind) {
+        self.entries.push(Entry { id: id.clone(), parent_id: self.leaf.take(), timestamp: self.timestamp.clone(), kind });
+        self.leaf = Some(id);
+    }
+
     /// 8 lowercase hex digits that no entry has.
-    fn new_id(&mut self) -> EntryId {
+    pub(super) fn new_id(&mut self) -> EntryId {
         loop {
             let id = format!("{:08x}", self.ids.entry_bits());
             if self.session.tree().find(&id).is_none() && self.taken.insert(id.clone()) {
@@ -178,7 +183,7 @@ impl Session {
     pub fn leaf(&self) -> Option<EntryIndex> {
         match &self.position {
             Position::Follow => self.tree().leaf(),
-            Position::Hold(leaf) => leaf.as_ref().and_then(|id| self.tree().find(id.as_str())),
+            Position::Hold(leaf) => held_leaf(self.tree(), leaf.as_ref()),
         }
     }
 
@@ -225,9 +230,10 @@ impl Session {
         self.storage.append(
             &mut |session| {
                 let leaf = match &position {
-                    Position::Follow => session.tree().leaf().map(|index| session.tree().id(index)),
-                    Position::Hold(leaf) => leaf.clone(),
+                    Position::Follow => session.tree().leaf(),
+                    Position::Hold(leaf) => held_leaf(session.tree(), leaf.as_ref()),
                 };
+                let leaf = leaf.map(|index| session.tree().id(index));
                 let timestamp = format_timestamp(clock.now_ms());
                 let mut batch = Batch { session, leaf, timestamp, ids: &*ids, taken: HashSet::new(), entries: Vec::new() };
                 build(&mut batch)?;
@@ -387,6 +393,11 @@ impl EntrySource for Reading<'_> {
     fn entry(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
         self.0.entry(index)
     }
+}
+
+/// Where a handle goes on that holds `leaf`: where the file does if the file was changed and has that entry no more.
+fn held_leaf(tree: &SessionTree, leaf: Option<&EntryId>) -> Option<EntryIndex> {
+    tree.find(leaf?.as_str()).or_else(|| tree.leaf())
 }
 
 /// The text of a user or custom message, to edit.

@@ -53,6 +53,10 @@ impl SessionRead for MemoryStorage {
         0
     }
 
+    fn byte_offset(&self, _index: EntryIndex) -> u64 {
+        0
+    }
+
     fn header_line(&self) -> &[u8] {
         &self.header_line
     }

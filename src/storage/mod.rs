@@ -10,16 +10,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::session::entry::{Entry, EntryId, Header, InvalidSessionId};
+use crate::session::incoming::IncomingError;
 use crate::session::tree::{EntryIndex, SessionTree, TreeFull};
 
 pub mod fork;
 pub mod fs;
 pub mod handle;
+pub mod incoming;
 pub mod jsonl;
 pub mod list;
 pub mod lock;
 pub mod memory;
+pub mod reference;
 pub mod repo;
+#[cfg(test)]
+mod testing;
 
 /// A session that can be read.
 pub trait SessionRead: Send + Sync {
@@ -40,6 +45,9 @@ pub trait SessionRead: Send + Sync {
 
     /// The number of the line that an entry stands in, from 1; 0 where there are no lines.
     fn line_number(&self, index: EntryIndex) -> u64;
+
+    /// Where the record of an entry begins, in bytes from the start of the file; 0 where there is none.
+    fn byte_offset(&self, index: EntryIndex) -> u64;
 
     /// The line of the header as it stands in the file (of an old version, as it was), without its newline.
     fn header_line(&self) -> &[u8];
@@ -209,6 +217,9 @@ pub enum StorageError {
     /// There is an entry of this id already.
     #[error("there is an entry {0} already")]
     EntryExists(EntryId),
+    /// A line that was to be appended is refused. Nothing was written.
+    #[error(transparent)]
+    Incoming(#[from] IncomingError),
     /// An entry that an operation names does not exist.
     #[error("there is no entry {0}")]
     NoSuchEntry(EntryId),

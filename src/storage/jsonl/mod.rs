@@ -109,7 +109,7 @@ impl JsonlStorage {
         }
     }
 
-    /// As [`JsonlStorage::copy_all`], with another header.
+    /// As [`JsonlStorage::copy_all`], with another record as the header and not a byte changed around it.
     fn copy_with_header(
         &self,
         header_line: &[u8],
@@ -121,8 +121,10 @@ impl JsonlStorage {
                 out(lines)
             }
             Source::File => {
+                let header = &self.index.header_span;
+                self.copy_bytes(0, header.start, out)?;
                 out(header_line)?;
-                self.copy_bytes(self.index.header_end, self.index.len, out)
+                self.copy_bytes(header.end, self.index.len, out)
             }
         }
     }
@@ -147,11 +149,17 @@ impl JsonlStorage {
             }
             self.copy_with_header(header_line, &mut |bytes| rewrite::write_all(file, bytes))
         })?;
-        if self.fs.metadata(&self.path).map_err(io)? != before || before.len != self.index.len {
-            self.fs.remove_file(target).map_err(|source| StorageError::io("remove", target, source))?;
-            return Err(StorageError::Replaced(self.path.clone()));
-        }
-        rewrite::move_to_backup(&*self.fs, &self.path, target)
+        let moved = match self.fs.metadata(&self.path) {
+            Ok(after) if after == before && after.len == self.index.len => rewrite::move_to_backup(&*self.fs, &self.path, target),
+            Ok(_) => Err(StorageError::Replaced(self.path.clone())),
+            Err(source) => Err(io(source)),
+        };
+        moved.inspect_err(|_| {
+            // While the old file is there the new one must not be: both have the same id.
+            if self.fs.link_metadata(&self.path).is_ok() {
+                let _ = self.fs.remove_file(target);
+            }
+        })
     }
 
     /// Copies a range of the file in blocks.
@@ -199,6 +207,13 @@ impl SessionRead for JsonlStorage {
 
     fn line_number(&self, index: EntryIndex) -> u64 {
         u64::from(self.index.spans[index.get()].line)
+    }
+
+    fn byte_offset(&self, index: EntryIndex) -> u64 {
+        match &self.index.source {
+            Source::File => self.index.spans[index.get()].start,
+            Source::Migrated(_) => self.index.old_starts.get(index.get()).copied().unwrap_or_default(),
+        }
     }
 
     fn header_line(&self) -> &[u8] {

@@ -1,5 +1,8 @@
 //! What several tests share.
 
+pub mod cli;
+pub mod fault_fs;
+pub mod fixed;
 pub mod json;
 pub mod model_server;
 pub mod plain_session;
