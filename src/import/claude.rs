@@ -16,11 +16,10 @@
 //! # Invariants
 //! - Lines are taken in the order of the file, but for parents, which come before their children.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::import::blocks::{
-    Answer, count, details_of, file_stem, marker, one_field, session_id, thinking, time_ms, tool_call, usage, user,
-};
+use crate::import::blocks::{Answer, details_of, file_stem, one_field, session_id, time_ms, user};
+use crate::import::claude::content::{UNREADABLE, is_part_of, read_block, read_usage, stop_reason};
 use crate::import::draft::{Draft, Place};
 use crate::import::lines::{Line, read_lines};
 use crate::import::{ImportFormat, ImportedSession, SourceFile};
@@ -32,6 +31,9 @@ const PROVIDER: &str = "anthropic";
 const API: &str = "anthropic-messages";
 /// The model's name in messages that Claude Code wrote itself.
 const SYNTHETIC: &str = "<synthetic>";
+
+/// How many blocks of an answer are compared with a new one.
+const LOOK_BACK: usize = 64;
 
 /// Keys of a line that stand in the header, in the tree or in the message.
 const PLACED_KEYS: [&str; 13] = [
@@ -97,8 +99,13 @@ fn read_file(file: &SourceFile<'_>) -> ImportedSession {
         answers: HashMap::new(),
         open_compactions: Vec::new(),
     };
+    let id = session.source_id.clone().unwrap_or_default();
     for index in parents_first(&heads) {
         let line = &lines[index];
+        match &heads[index].uuid {
+            Some(uuid) if !reader.texts.contains_key(uuid) => reader.draft.seed(uuid),
+            Some(_) | None => reader.draft.seed(&format!("{id} {index}")),
+        }
         if let Some(fields) = line.json.fields() {
             reader.line(&heads[index], &fields, &line.json);
         }
@@ -149,7 +156,7 @@ fn describe(file: &SourceFile<'_>, lines: &[Line], heads: &[Head], is_agent: boo
     let mut session = ImportedSession { file: file.path.to_owned(), ..ImportedSession::default() };
     let (mut own, mut agent, mut version, mut branch) = (None::<String>, None::<String>, None::<String>, None::<String>);
     let (mut custom, mut generated, mut summary) = (None, None, None);
-    let is_here = |uuid: &str| heads.iter().any(|head| head.uuid.as_deref() == Some(uuid));
+    let uuids: HashSet<&str> = heads.iter().filter_map(|head| head.uuid.as_deref()).collect();
     for fields in lines.iter().filter_map(|line| line.json.fields()) {
         own = own.or_else(|| fields.get("sessionId"));
         agent = agent.or_else(|| fields.get("agentId"));
@@ -165,7 +172,7 @@ fn describe(file: &SourceFile<'_>, lines: &[Line], heads: &[Head], is_agent: boo
         custom = fields.get::<String>("customTitle").or(custom);
         generated = fields.get::<String>("aiTitle").or(generated);
         if fields.get::<String>("type").as_deref() == Some("summary")
-            && fields.get::<String>("leafUuid").is_some_and(|uuid| is_here(&uuid))
+            && fields.get::<String>("leafUuid").is_some_and(|uuid| uuids.contains(uuid.as_str()))
         {
             summary = fields.get::<String>("summary").or(summary);
         }
@@ -227,7 +234,7 @@ impl Reader {
         let place = match wire_type.as_str() {
             "user" if is_compact_summary => self.compact_summary(parent, at_ms, fields),
             "user" => self.user_line(parent, at_ms, fields, source),
-            "assistant" => self.assistant_line(parent, at_ms, fields, source),
+            "assistant" => self.assistant_line(parent, at_ms, fields),
             "system" if fields.get::<String>("subtype").as_deref() == Some("compact_boundary") => {
                 Some(self.boundary(head, at_ms, fields, source))
             }
@@ -250,8 +257,12 @@ impl Reader {
 
     /// Where a line hangs. A parent that is in another file, or was not written, is the line before.
     fn parent(&mut self, head: &Head) -> Option<Place> {
-        let uuid = head.parent.as_ref()?;
-        let place = self.placed.get(uuid).copied().or_else(|| self.last_of(head))?;
+        let place = match &head.parent {
+            Some(uuid) => self.placed.get(uuid).copied().or_else(|| self.last_of(head))?,
+            // What stands before the first message is no root of its own.
+            None if self.placed.is_empty() => self.last?,
+            None => return None,
+        };
         Some(self.draft.tail(place))
     }
 
@@ -314,7 +325,14 @@ impl Reader {
         self.draft.message(parent, at_ms, user(content, at_ms), unplaced(fields))
     }
 
-    fn tool_result(&mut self, parent: Option<Place>, at_ms: i64, block: &Fields<'_>, fields: &Fields<'_>, source: &Json) -> Place {
+    fn tool_result(
+        &mut self,
+        parent: Option<Place>,
+        at_ms: i64,
+        block: &Fields<'_>,
+        fields: &Fields<'_>,
+        source: &Json,
+    ) -> Place {
         let mut odd = Vec::new();
         let content = match block.get::<Json>("content") {
             Some(json) => match json.to::<Vec<Json>>() {
@@ -350,7 +368,7 @@ impl Reader {
         place
     }
 
-    fn assistant_line(&mut self, parent: Option<Place>, at_ms: i64, fields: &Fields<'_>, source: &Json) -> Option<Place> {
+    fn assistant_line(&mut self, parent: Option<Place>, at_ms: i64, fields: &Fields<'_>) -> Option<Place> {
         let message = fields.get::<Fields<'_>>("message")?;
         let parts = match message.get::<Json>("content")?.to::<Vec<Json>>() {
             Some(parts) => parts,
@@ -385,7 +403,6 @@ impl Reader {
         for (kind, part) in odd {
             last = self.draft.leftover(Some(last), at_ms, &kind, &part);
         }
-        let _ = source;
         Some(place)
     }
 
@@ -394,7 +411,7 @@ impl Reader {
         for block in content {
             let Some(message) = self.draft.assistant_mut(place) else { return };
             if let Some(Content::Blocks(blocks)) = &mut message.content {
-                if let Some(old) = blocks.iter_mut().find(|old| is_part_of(old, &block)) {
+                if let Some(old) = blocks.iter_mut().rev().take(LOOK_BACK).find(|old| is_part_of(old, &block)) {
                     *old = block;
                     self.draft.copy("block");
                     continue;
@@ -488,7 +505,8 @@ impl Reader {
     fn compact_summary(&mut self, parent: Option<Place>, at_ms: i64, fields: &Fields<'_>) -> Option<Place> {
         let message = fields.get::<Fields<'_>>("message")?;
         let summary = message.get::<Content>("content")?.joined_text();
-        let open = parent.and_then(|parent| self.open_compactions.iter().position(|(place, _)| self.draft.message_at(parent) == Some(*place)));
+        let open = parent
+            .and_then(|parent| self.open_compactions.iter().position(|(place, _)| self.draft.message_at(parent) == Some(*place)));
         let place = match open {
             Some(open) => self.open_compactions.remove(open).0,
             // Early versions wrote the summary alone, as a new root.
@@ -524,9 +542,6 @@ impl Reader {
     }
 }
 
-/// The kind of a block that is no object.
-const UNREADABLE: &str = "block";
-
 #[derive(serde::Serialize)]
 struct TextBlock {
     r#type: &'static str,
@@ -552,61 +567,6 @@ fn unplaced(fields: &Fields<'_>) -> Extra {
     rest
 }
 
-/// A block of content, or its kind and what stands for it.
-fn read_block(fields: &Fields<'_>) -> Result<Block, (String, Option<Block>)> {
-    let wire_type = fields.get::<String>("type").unwrap_or_default();
-    let block = match wire_type.as_str() {
-        "text" => fields.get::<String>("text").map(Block::text),
-        "thinking" => fields.get::<String>("thinking").map(|text| thinking(text, fields.get("signature"))),
-        "redacted_thinking" => fields.get::<String>("data").map(|data| {
-            let mut extra = Extra::default();
-            if let Some(yes) = details_of(&true) {
-                extra.set("redacted", yes);
-            }
-            Block::Thinking { thinking: "[Reasoning redacted]".to_owned(), signature: Some(data), extra }
-        }),
-        "tool_use" => {
-            let name = fields.get::<String>("name").unwrap_or_default();
-            fields.get::<String>("id").map(|id| tool_call(id, name, fields.get("input")))
-        }
-        "image" => fields.get::<Fields<'_>>("source").and_then(|source| {
-            let (data, mime_type) = (source.get::<String>("data")?, source.get::<String>("media_type")?);
-            Some(Block::Image { data, mime_type, extra: Extra::default() })
-        }),
-        "tool_reference" => fields.get::<String>("tool_name").map(|name| Block::text(format!("[tool {name}]"))),
-        _ => None,
-    };
-    block.ok_or_else(|| {
-        let name = if wire_type.is_empty() { UNREADABLE.to_owned() } else { format!("{UNREADABLE}:{wire_type}") };
-        let is_shown = matches!(wire_type.as_str(), "image" | "document");
-        (name, is_shown.then(|| marker(&wire_type)))
-    })
-}
-
-fn read_usage(fields: &Fields<'_>) -> Usage {
-    let cached = (count(fields, "cache_read_input_tokens"), count(fields, "cache_creation_input_tokens"));
-    usage(count(fields, "input_tokens"), count(fields, "output_tokens"), cached.0, cached.1)
-}
-
-fn stop_reason(stop: Option<&str>, has_calls: bool) -> &'static str {
-    match stop {
-        Some("max_tokens" | "model_context_window_exceeded") => "length",
-        _ if has_calls => "toolUse",
-        _ => "stop",
-    }
-}
-
-/// Whether `new` is `old` again, or the same text further on.
-fn is_part_of(old: &Block, new: &Block) -> bool {
-    match (old, new) {
-        (Block::ToolCall(old), Block::ToolCall(new)) => old.id == new.id,
-        (Block::Text { text: old, .. }, Block::Text { text: new, .. }) => !old.is_empty() && new.starts_with(old.as_str()),
-        (Block::Thinking { thinking: old, .. }, Block::Thinking { thinking: new, .. }) => {
-            !old.is_empty() && new.starts_with(old.as_str())
-        }
-        (old, new) => old == new,
-    }
-}
-
+mod content;
 #[cfg(test)]
 mod tests;

@@ -47,7 +47,8 @@ impl ImportFormat for Codex {
                 Some("session_meta" | "response_item" | "event_msg" | "turn_context" | "compacted")
             );
         let is_bare = wire_type.is_none()
-            && (fields.has("record_type") || fields.has("id") && fields.has("timestamp") && fields.text("instructions").is_some());
+            && (fields.has("record_type")
+                || fields.has("id") && fields.has("timestamp") && fields.text("instructions").is_some());
         is_wrapped || is_bare
     }
 
@@ -93,9 +94,9 @@ fn read_file(file: &SourceFile<'_>) -> ImportedSession {
         provider: provider_of(&items),
         model: None,
         level: None,
-        has_meta: false,
         name: None,
     };
+    reader.draft.seed(session.source_id.as_deref().unwrap_or_default());
     items.iter().for_each(|item| reader.item(item));
     let session = ImportedSession { name: reader.name.take(), ..session };
     reader.draft.finish(reader.last, session, damage)
@@ -198,7 +199,6 @@ struct Reader {
     provider: String,
     model: Option<String>,
     level: Option<String>,
-    has_meta: bool,
     name: Option<String>,
 }
 
@@ -214,11 +214,6 @@ impl Reader {
                 false
             }
             "compacted" => self.compacted(&item.fields, at_ms),
-            // The header has what the first one says, but for instructions and such.
-            "session_meta" => {
-                self.has_meta = true;
-                false
-            }
             _ => false,
         };
         if !is_placed {
@@ -243,9 +238,8 @@ impl Reader {
                 true
             }
             // A search has no result of its own; the answer tells what was found.
-            (kind, Some(id)) if kind.ends_with("_call") && fields.has("call_id") || wire_type == "local_shell_call" => {
-                let _ = kind;
-                self.call(id, wire_type, fields, at_ms);
+            (kind, Some(id)) if kind.ends_with("_call") && (fields.has("call_id") || kind == "local_shell_call") => {
+                self.call(id, kind, fields, at_ms);
                 true
             }
             _ => false,
@@ -422,7 +416,8 @@ impl Reader {
         if reported.sum() == 0 {
             return false;
         }
-        let answer = self.last.and_then(|last| self.draft.message_at(last)).filter(|place| self.draft.assistant_mut(*place).is_some());
+        let answer =
+            self.last.and_then(|last| self.draft.message_at(last)).filter(|place| self.draft.assistant_mut(*place).is_some());
         match answer.filter(|place| self.counted_answer != Some(*place)) {
             Some(place) => {
                 if let Some(message) = self.draft.assistant_mut(place) {
@@ -434,7 +429,8 @@ impl Reader {
             None => {
                 let model = self.model.clone().unwrap_or_else(|| UNKNOWN.to_owned());
                 let kind = "import:codex".to_owned();
-                let entry = UsageEntry { kind, provider: self.provider.clone(), model, usage: Some(reported), ..UsageEntry::default() };
+                let entry =
+                    UsageEntry { kind, provider: self.provider.clone(), model, usage: Some(reported), ..UsageEntry::default() };
                 let parent = self.tail();
                 let place = self.draft.push(parent, at_ms, EntryKind::Usage(entry));
                 self.draft.extend_chain(parent, place);

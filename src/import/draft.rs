@@ -47,11 +47,14 @@ pub(super) struct Draft {
     stems: Vec<Stem>,
     /// The next entry of the chain of leftovers and results behind an entry, or one further on.
     tails: HashMap<Place, Place>,
-    /// The messages that hold a call, by the call's id.
-    calls: HashMap<String, Vec<Place>>,
+    /// The messages that hold a call, with the tool's name, by the call's id.
+    calls: HashMap<String, Vec<(Place, String)>>,
     /// Calls that have a result: the message's place and the call's id.
     answered: HashSet<(Place, String)>,
     models: Vec<(String, String)>,
+    model_indices: HashMap<(String, String), usize>,
+    /// What the next ids are made of, and how many were.
+    seed: (u64, u64),
     ids: HashSet<String>,
     leftovers: BTreeMap<String, u64>,
     copies: BTreeMap<String, u64>,
@@ -76,6 +79,8 @@ impl Draft {
             calls: HashMap::new(),
             answered: HashSet::new(),
             models: Vec::new(),
+            model_indices: HashMap::new(),
+            seed: (0, 0),
             ids: HashSet::new(),
             leftovers: BTreeMap::new(),
             copies: BTreeMap::new(),
@@ -143,26 +148,40 @@ impl Draft {
         place
     }
 
-    /// An id made of the entry's place, in no order that could mislead.
+    /// From now on ids are made of `key`: copies of one line in several sessions have one id then, as in forks.
+    pub(super) fn seed(&mut self, key: &str) {
+        let hash =
+            key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        self.seed = (hash, 0);
+    }
+
     fn new_id(&mut self) -> EntryId {
-        let mut seed = self.entries.len() as u64;
         loop {
-            let mixed = (seed ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd6e8_feb8_6659_fd93);
-            let id = format!("{:08x}", (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32);
+            let (seed, count) = self.seed;
+            self.seed.1 += 1;
+            let mut mixed = seed.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            for _ in 0..2 {
+                mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+            }
+            let id = format!("{:08x}", mixed >> 32);
             if self.ids.insert(id.clone()) {
                 return EntryId::new(id);
             }
-            seed += 1 << 32;
         }
     }
 
     fn index_calls(&mut self, place: Place) {
-        let EntryKind::Message(MessageEntry { message: Message::Assistant(message), .. }) = &self.entries[place].kind else { return };
-        for call in message.tool_calls() {
-            let holders = self.calls.entry(call.id.clone()).or_default();
-            if holders.last() != Some(&place) {
-                holders.push(place);
-            }
+        let EntryKind::Message(MessageEntry { message: Message::Assistant(message), .. }) = &self.entries[place].kind else {
+            return;
+        };
+        let calls: Vec<_> = message.tool_calls().map(|call| (call.id.clone(), call.name.clone())).collect();
+        calls.into_iter().for_each(|(id, name)| self.index_call(place, id, name));
+    }
+
+    fn index_call(&mut self, place: Place, id: String, name: String) {
+        let holders = self.calls.entry(id).or_default();
+        if holders.last().is_none_or(|(last, _)| *last != place) {
+            holders.push((place, name));
         }
     }
 
@@ -202,12 +221,14 @@ impl Draft {
 
     /// Adds a block to an assistant message that is in the draft.
     pub(super) fn add_block(&mut self, place: Place, block: Block) {
+        if let Some(call) = block.as_tool_call() {
+            self.index_call(place, call.id.clone(), call.name.clone());
+        }
         if let Some(message) = self.assistant_mut(place) {
             match message.content.get_or_insert_with(Content::default) {
                 Content::Blocks(blocks) => blocks.push(block),
                 Content::Text(_) => {}
             }
-            self.index_calls(place);
         }
     }
 
@@ -236,15 +257,16 @@ impl Draft {
     /// Adds a message that the source put into the context and no person wrote.
     pub(super) fn injected(&mut self, parent: Option<Place>, at_ms: i64, content: Content) -> Place {
         let custom_type = format!("import:{}", self.format);
-        let entry = CustomMessageEntry { custom_type, content: Some(content), display: Some(false), ..CustomMessageEntry::default() };
+        let entry =
+            CustomMessageEntry { custom_type, content: Some(content), display: Some(false), ..CustomMessageEntry::default() };
         self.push(parent, at_ms, EntryKind::CustomMessage(entry))
     }
 
     /// Notes the model of the message that comes next, with an entry if it differs; gives where the message hangs.
     pub(super) fn model(&mut self, parent: Option<Place>, at_ms: i64, provider: &str, model: &str) -> Option<Place> {
-        let known = self.models.iter().position(|(p, m)| p == provider && m == model);
-        let index = known.unwrap_or_else(|| {
-            self.models.push((provider.to_owned(), model.to_owned()));
+        let pair = (provider.to_owned(), model.to_owned());
+        let index = *self.model_indices.entry(pair.clone()).or_insert_with(|| {
+            self.models.push(pair);
             self.models.len() - 1
         });
         if parent.and_then(|parent| self.stems[parent].model) == Some(index) {
@@ -266,15 +288,15 @@ impl Draft {
     pub(super) fn result(&mut self, parent: Option<Place>, at_ms: i64, mut message: ToolResultMessage, source: &Json) -> Place {
         let parent = parent.map(|parent| self.tail(parent));
         let holders = self.calls.get(&message.tool_call_id).map(Vec::as_slice).unwrap_or_default();
-        let holder = parent.and_then(|parent| holders.iter().rev().copied().find(|holder| self.is_on_path(*holder, parent)));
-        let Some(holder) = holder else { return self.leftover(parent, at_ms, "toolResultWithoutCall", source) };
+        let holder = parent.and_then(|parent| holders.iter().rev().find(|(holder, _)| self.is_on_path(*holder, parent)));
+        let Some((holder, name)) = holder.cloned() else {
+            return self.leftover(parent, at_ms, "toolResultWithoutCall", source);
+        };
         if !self.answered.insert((holder, message.tool_call_id.clone())) {
             return self.leftover(parent, at_ms, "secondToolResult", source);
         }
         if message.tool_name.is_empty() {
-            let id = message.tool_call_id.clone();
-            let call = self.assistant_mut(holder).and_then(|holder| holder.tool_calls().find(|call| call.id == id));
-            message.tool_name = call.map(|call| call.name.clone()).unwrap_or_default();
+            message.tool_name = name;
         }
         message.timestamp = Some(at_ms);
         let place = self.push(parent, at_ms, EntryKind::message(Message::ToolResult(message)));
@@ -315,7 +337,12 @@ impl Draft {
     }
 
     /// Moves the leaf to where the source had it, sets the name, and gives the session.
-    pub(super) fn finish(mut self, leaf: Option<Place>, mut session: ImportedSession, damage: Vec<ImportDamage>) -> ImportedSession {
+    pub(super) fn finish(
+        mut self,
+        leaf: Option<Place>,
+        mut session: ImportedSession,
+        damage: Vec<ImportDamage>,
+    ) -> ImportedSession {
         let at_ms = self.time_ms;
         let leaf = leaf.map(|leaf| self.tail(leaf));
         let last = self.entries.len().checked_sub(1);

@@ -157,7 +157,8 @@ impl Found {
             }
         }
         for (place, json) in fields.get::<Vec<Json>>("messages").unwrap_or_default().into_iter().enumerate() {
-            let message = json.fields().and_then(|message| Some((message.get::<Json>("info")?, message.get::<Vec<Json>>("parts"))));
+            let message =
+                json.fields().and_then(|message| Some((message.get::<Json>("info")?, message.get::<Vec<Json>>("parts"))));
             let Some((info, parts)) = message else {
                 self.rest.push(("message".to_owned(), json));
                 continue;
@@ -216,6 +217,9 @@ impl Found {
             if let Some(fields) = json.fields() {
                 let id = fields.get::<String>("id").unwrap_or_default();
                 let parts = self.parts.remove(&id).unwrap_or_default();
+                if !reader.firsts.contains_key(&id) {
+                    reader.draft.seed(&id);
+                }
                 reader.message(&id, &fields, json, parts.into_values());
             }
         }
@@ -471,7 +475,8 @@ fn read_result(
     let ended_ms = state.get::<Fields<'_>>("time").and_then(|time| time_ms(&time, "end"));
     let content = Some(Content::Blocks(content));
     let (tool_call_id, tool_name) = (id, name);
-    let result = ToolResultMessage { tool_call_id, tool_name, content, details, is_error: Some(is_error), ..ToolResultMessage::default() };
+    let result =
+        ToolResultMessage { tool_call_id, tool_name, content, details, is_error: Some(is_error), ..ToolResultMessage::default() };
     Some((result, ended_ms))
 }
 
@@ -483,7 +488,11 @@ fn signature_of(part: &Fields<'_>, text: &str) -> Option<String> {
     }
     let openai = metadata.get::<Fields<'_>>("openai")?;
     let (id, secret) = (openai.get::<Json>("itemId")?, openai.get::<Json>("reasoningEncryptedContent")?);
-    let summary = if text.is_empty() { "[]".to_owned() } else { format!("[{{\"type\":\"summary_text\",\"text\":{}}}]", details_of(text)?.as_str()) };
+    let summary = if text.is_empty() {
+        "[]".to_owned()
+    } else {
+        format!("[{{\"type\":\"summary_text\",\"text\":{}}}]", details_of(text)?.as_str())
+    };
     let mut item = Extra::default();
     item.set("type", details_of("reasoning")?);
     item.set("id", id);

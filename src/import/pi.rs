@@ -40,7 +40,8 @@ fn read_file(file: &SourceFile<'_>) -> ImportedSession {
     let mut damage = Vec::new();
     let lines = read_lines(file, &mut damage);
     let mut session = ImportedSession { format: "pi", file: file.path.to_owned(), ..ImportedSession::default() };
-    let is_header = |line: &Line| line.json.fields().is_some_and(|fields| fields.get::<String>("type").as_deref() == Some("session"));
+    let is_header =
+        |line: &Line| line.json.fields().is_some_and(|fields| fields.get::<String>("type").as_deref() == Some("session"));
     let header = lines.first().filter(|line| is_header(line)).and_then(|line| Some(Header::read(line.json.fields()?)));
     if let Some(header) = &header {
         if header.version > FORMAT_VERSION {

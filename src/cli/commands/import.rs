@@ -118,7 +118,8 @@ impl CountsView {
             (self.compactions, "compaction", "compactions"),
         ];
         let counted = counted.into_iter().filter(|(count, ..)| *count > 0);
-        let parts: Vec<_> = counted.map(|(count, one, more)| format!("{count} {}", if count == 1 { one } else { more })).collect();
+        let parts: Vec<_> =
+            counted.map(|(count, one, more)| format!("{count} {}", if count == 1 { one } else { more })).collect();
         parts.join(", ")
     }
 }
@@ -186,7 +187,14 @@ fn import_one(
     let (status, written) = match (&existing, is_dry) {
         (Some(path), _) => {
             tally.existing += 1;
-            ("exists", Some(Written { id: imported.id.as_ref().map(ToString::to_string).unwrap_or_default(), path: path.clone(), parent_session: None }))
+            (
+                "exists",
+                Some(Written {
+                    id: imported.id.as_ref().map(ToString::to_string).unwrap_or_default(),
+                    path: path.clone(),
+                    parent_session: None,
+                }),
+            )
         }
         (None, true) => ("planned", None),
         (None, false) => match importer.write(imported) {
