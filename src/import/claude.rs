@@ -91,9 +91,10 @@ fn read_file(file: &SourceFile<'_>) -> ImportedSession {
     let (mut session, title) = describe(file, &lines, &heads, is_agent_file);
     session.name = title;
     let mut reader = Reader {
+        lines: &lines,
         draft: Draft::new("claude", session.created_ms),
         placed: HashMap::new(),
-        texts: HashMap::new(),
+        firsts: HashMap::new(),
         last: None,
         last_side: None,
         answers: HashMap::new(),
@@ -103,11 +104,11 @@ fn read_file(file: &SourceFile<'_>) -> ImportedSession {
     for index in parents_first(&heads) {
         let line = &lines[index];
         match &heads[index].uuid {
-            Some(uuid) if !reader.texts.contains_key(uuid) => reader.draft.seed(uuid),
+            Some(uuid) if !reader.firsts.contains_key(uuid) => reader.draft.seed(uuid),
             Some(_) | None => reader.draft.seed(&format!("{id} {index}")),
         }
         if let Some(fields) = line.json.fields() {
-            reader.line(&heads[index], &fields, &line.json);
+            reader.line(index, &heads[index], &fields, &line.json);
         }
     }
     for (place, source) in std::mem::take(&mut reader.open_compactions) {
@@ -198,12 +199,13 @@ fn describe(file: &SourceFile<'_>, lines: &[Line], heads: &[Head], is_agent: boo
     (session, custom.or(generated).or(summary))
 }
 
-struct Reader {
+struct Reader<'a> {
+    lines: &'a [Line],
     draft: Draft,
     /// Where the line of a uuid is.
     placed: HashMap<String, Place>,
-    /// The line of a uuid, to tell a copy from another line.
-    texts: HashMap<String, Json>,
+    /// The first line of a uuid, by its index, to tell a copy from another line.
+    firsts: HashMap<String, usize>,
     last: Option<Place>,
     last_side: Option<Place>,
     /// The messages that the lines of an answer became, by `message.id`.
@@ -212,16 +214,16 @@ struct Reader {
     open_compactions: Vec<(Place, Json)>,
 }
 
-impl Reader {
-    fn line(&mut self, head: &Head, fields: &Fields<'_>, source: &Json) {
+impl Reader<'_> {
+    fn line(&mut self, index: usize, head: &Head, fields: &Fields<'_>, source: &Json) {
         let at_ms = self.draft.at(time_ms(fields, "timestamp"));
         let wire_type = fields.get::<String>("type").unwrap_or_default();
         let Some(uuid) = &head.uuid else {
             self.metadata_line(&wire_type, fields, source, at_ms);
             return;
         };
-        if let Some(first) = self.texts.get(uuid) {
-            if first == source {
+        if let Some(first) = self.firsts.get(uuid) {
+            if self.lines[*first].json == *source {
                 self.draft.copy("line");
             } else {
                 let parent = self.last_of(head);
@@ -243,7 +245,7 @@ impl Reader {
         };
         let place = place.unwrap_or_else(|| self.draft.leftover(parent, at_ms, &kind_of(&wire_type, fields), source));
         self.placed.insert(uuid.clone(), place);
-        self.texts.insert(uuid.clone(), source.clone());
+        self.firsts.insert(uuid.clone(), index);
         if head.is_side {
             self.last_side = Some(place);
         } else {
@@ -410,12 +412,14 @@ impl Reader {
     fn go_on(&mut self, place: Place, content: Vec<Block>, reported: Option<Usage>, stop: Option<&str>) {
         for block in content {
             let Some(message) = self.draft.assistant_mut(place) else { return };
-            if let Some(Content::Blocks(blocks)) = &mut message.content {
-                if let Some(old) = blocks.iter_mut().rev().take(LOOK_BACK).find(|old| is_part_of(old, &block)) {
-                    *old = block;
-                    self.draft.copy("block");
-                    continue;
-                }
+            let old = match &mut message.content {
+                Some(Content::Blocks(blocks)) => blocks.iter_mut().rev().take(LOOK_BACK).find(|old| is_part_of(old, &block)),
+                Some(Content::Text(_)) | None => None,
+            };
+            if let Some(old) = old {
+                *old = block;
+                self.draft.copy("block");
+                continue;
             }
             self.draft.add_block(place, block);
         }
