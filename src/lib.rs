@@ -79,6 +79,8 @@
 //! Everything (default); the library with models and without the command (`--no-default-features --features models`); the
 //! session core alone (`--no-default-features`): no async runtime, no HTTP.
 
+#[cfg(feature = "models")]
+pub mod agent;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod compaction;

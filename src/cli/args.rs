@@ -44,8 +44,15 @@ pub struct GlobalArgs {
     /// Print one JSON object a line
     #[arg(long, global = true)]
     pub json: bool,
-    /// When to use colours
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
+    /// When to use colours: auto, always or never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     pub color: ColorWhen,
     /// Tell more about what is done
     #[arg(short, long, global = true)]

@@ -81,15 +81,19 @@ impl Config {
                 return Err(CliError::new(ErrorKind::Config, message).because(error));
             }
         };
-        let fields = toml::from_str(&text).map_err(|error| {
-            let line = error.span().map_or(1, |span| {
-                1 + text.as_bytes()[..span.start.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
-            });
-            let message = error.message().trim().replace('\n', ", ");
-            CliError::new(ErrorKind::Config, format!("{message}, in line {line} of {}", path.display()))
-        })?;
+        let fields = toml::from_str(&text).map_err(|error| wrong_field(&error, &text, &path))?;
         Ok(Self { path: Some(path), exists: true, fields })
     }
+}
+
+/// Names the field that is wrong, with its line. The value is not shown: it may be a secret.
+fn wrong_field(error: &toml::de::Error, text: &str, path: &Path) -> CliError {
+    let start = error.span().map_or(0, |span| span.start).min(text.len());
+    let line = 1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
+    let field = text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(field, _)| field.trim());
+    let place = field.map_or_else(String::new, |field| format!("field {field:?}, "));
+    let message = error.message().trim().replace('\n', ", ");
+    CliError::new(ErrorKind::Config, format!("wrong configuration: {message}; {place}line {line} of {}", path.display()))
 }
 
 /// Where a value in force comes from.

@@ -8,6 +8,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::storage::StorageError;
+use crate::storage::reference::ReferenceError;
 
 /// What sort of error it is; its name stands in `--json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,7 @@ pub enum ErrorKind {
     /// Reading or writing failed, or what was given to write is no good.
     Io,
     /// A model's provider failed.
+    #[allow(dead_code, reason = "the commands that talk to models use it")]
     Provider,
     /// The configuration is wrong.
     Config,
@@ -108,8 +110,10 @@ impl CliError {
     pub(super) fn of_clap(error: &clap::Error, colored: bool) -> Self {
         let rendered = error.render();
         let plain = rendered.to_string();
-        let message = plain.lines().next().unwrap_or_default();
-        let message = message.strip_prefix("error: ").unwrap_or("a command is missing");
+        // The first paragraph; below it stand tips and the usage.
+        let paragraph: Vec<_> = plain.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+        let paragraph = paragraph.join(" ");
+        let message = paragraph.strip_prefix("error: ").unwrap_or("a command is missing");
         let layout = if colored { rendered.ansi().to_string() } else { plain.clone() };
         Self { rendered: Some(layout), ..Self::usage(message) }.hint("pi-sessions --help")
     }
@@ -169,9 +173,7 @@ impl From<StorageError> for CliError {
             StorageError::UnsupportedVersion { .. } => {
                 (ErrorKind::UnsupportedVersion, Some("a newer version of pi-sessions may know this format"))
             }
-            StorageError::Busy { .. } => {
-                (ErrorKind::Busy, Some("end the other program, or work on a copy that pi-sessions fork makes"))
-            }
+            StorageError::Busy { .. } => (ErrorKind::Busy, Some("end the other program first")),
             StorageError::InvalidId(_) | StorageError::NotAUserMessage(_) => (ErrorKind::Usage, None),
             StorageError::SyncFailed { .. } | StorageError::Poisoned(_) => {
                 (ErrorKind::Io, Some("pi-sessions check shows what is on disk"))
@@ -195,6 +197,24 @@ impl From<StorageError> for CliError {
         match hint {
             Some(hint) => cli.hint(hint),
             None => cli,
+        }
+    }
+}
+
+impl From<ReferenceError> for CliError {
+    fn from(error: ReferenceError) -> Self {
+        let kind = if error.is_ambiguous() { ErrorKind::Ambiguous } else { ErrorKind::NotFound };
+        let hints: Vec<_> = match &error {
+            ReferenceError::NoSessionHere | ReferenceError::NoSuchFile(_) => vec!["pi-sessions list --all".to_owned()],
+            ReferenceError::UnknownEntry { candidates, .. } if candidates.is_empty() => vec!["pi-sessions tree".to_owned()],
+            ReferenceError::UnknownSession { candidates, .. } if candidates.is_empty() => {
+                vec!["pi-sessions list --all".to_owned()]
+            }
+            other => other.candidates().iter().map(|candidate| format!("{} ({})", candidate.name, candidate.text)).collect(),
+        };
+        match error {
+            ReferenceError::Storage(error) => error.into(),
+            other => hints.into_iter().fold(Self::new(kind, other.to_string()), Self::hint),
         }
     }
 }

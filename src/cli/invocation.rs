@@ -54,7 +54,7 @@ impl<'a> Invocation<'a> {
                 self.ui.warn(&note);
             }
             if self.ui.is_verbose() {
-                self.ui.note(&format!("the root is from {}: {}", root.origin, root.path.display()));
+                self.ui.note(&format!("the root (from {}) is {}", root.origin, root.path.display()));
             }
             self.settled = Some(Settled { config, root });
         }

@@ -5,42 +5,28 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::error::{CliError, ErrorKind};
-use crate::cli::folder::absolute;
+use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
 use crate::cli::text::quote;
 use crate::cli::view::count;
 use crate::session::entry::{EntryType, SessionId};
-use crate::session::labels::{Labels, SessionName};
+use crate::session::labels::SessionName;
 use crate::session::tree::EntryIndex;
 use crate::storage::StorageError;
 use crate::storage::handle::Session;
 use crate::storage::lock::OwnerLock;
+use crate::storage::reference::{resolve_entry, resolve_session};
 use crate::storage::repo::Repo;
 
 /// The file of the session that is meant; the latest of this folder where none is named.
 pub(super) fn find_session(invocation: &mut Invocation<'_>, reference: Option<&str>) -> Result<PathBuf, CliError> {
     let repo = invocation.repo()?;
     let here = invocation.here();
-    let reference = reference.unwrap_or("@last");
-    if reference.contains(['/', '\\']) || reference.ends_with(".jsonl") {
-        return Ok(absolute(&invocation.surroundings.cwd, Path::new(reference)));
-    }
-    if reference == "@last" {
-        let latest = repo.latest(&here)?;
-        return latest.map(|latest| latest.path).ok_or_else(|| {
-            CliError::new(ErrorKind::NotFound, format!("no session with a message in {here}")).hint("pi-sessions list --all")
-        });
-    }
-    let all = repo.list(&|_| {})?.sessions;
-    let found: Vec<_> =
-        all.iter().filter(|session| session.id == reference || session.name.as_deref() == Some(reference)).collect();
-    let found = if found.is_empty() { all.iter().filter(|session| session.id.starts_with(reference)).collect() } else { found };
-    match found[..] {
-        [one] => Ok(one.path.clone()),
-        [] => Err(CliError::new(ErrorKind::NotFound, format!("there is no session {reference}")).hint("pi-sessions list --all")),
-        _ => Err(CliError::new(ErrorKind::Ambiguous, format!("several sessions are meant by {reference}"))),
-    }
+    // A path counts from the folder of the command, and `..` in it goes where the system says.
+    let is_path = |text: &&str| text.contains(std::path::is_separator) || text.ends_with(".jsonl");
+    let path = reference.filter(is_path).map(|text| invocation.surroundings.cwd.join(text));
+    let path = path.as_ref().map(|path| path.to_string_lossy());
+    Ok(resolve_session(&repo, &here, path.as_deref().or(reference))?)
 }
 
 /// The session that is meant, open. Damage in it is told.
@@ -78,27 +64,12 @@ pub(super) fn note_stray_tail(invocation: &mut Invocation<'_>, session: &Session
     Ok(())
 }
 
-/// The entry that is meant; `None` where `@leaf` or `@prev` is before the first entry.
-pub(super) fn find_entry(session: &Session, reference: &str) -> Result<Option<EntryIndex>, CliError> {
-    let tree = session.tree();
-    let found = match reference {
-        "@leaf" => return Ok(session.leaf()),
-        "@prev" => return Ok(tree.previous_leaf()),
-        id => tree.find(id),
-    };
-    found.map(Some).ok_or_else(|| CliError::new(ErrorKind::NotFound, format!("there is no entry {reference}")))
-}
-
-/// The labels of a session.
-pub(super) fn read_labels(session: &Session) -> Result<Labels, StorageError> {
-    let mut labels = Labels::default();
-    let tree = session.tree();
-    for index in tree.iter().filter(|index| tree.entry_type(*index) == EntryType::Label) {
-        if let Some(entry) = session.read().entry(index)? {
-            labels.add(&entry);
-        }
+/// The entry that is meant; the leaf where none is named, which may be before the first entry.
+pub(super) fn find_entry(session: &Session, reference: Option<&str>) -> Result<Option<EntryIndex>, CliError> {
+    match reference {
+        Some(reference) => Ok(Some(resolve_entry(session, reference)?)),
+        None => Ok(session.leaf()),
     }
-    Ok(labels)
 }
 
 /// The name of a session.
@@ -113,6 +84,16 @@ pub(super) fn read_name(session: &Session) -> Result<SessionName, StorageError> 
     Ok(name)
 }
 
+/// The type of an entry as it stands in the file.
+pub(super) fn wire_type(session: &Session, index: EntryIndex) -> Result<String, StorageError> {
+    let known = session.tree().entry_type(index);
+    if known != EntryType::Unknown {
+        return Ok(known.as_wire().to_owned());
+    }
+    let entry = session.read().entry(index)?;
+    Ok(entry.map_or_else(|| known.as_wire().to_owned(), |entry| entry.kind.wire_type().to_owned()))
+}
+
 /// Refuses a session that somebody else holds.
 pub(super) fn refuse_owned(invocation: &mut Invocation<'_>, session: &Session, force: &str) -> Result<(), CliError> {
     let repo = invocation.repo()?;
@@ -120,7 +101,8 @@ pub(super) fn refuse_owned(invocation: &mut Invocation<'_>, session: &Session, f
     match OwnerLock::owner(&**repo.fs(), path)? {
         Some(owner) => {
             let error = CliError::from(StorageError::Busy { owner, path: path.to_owned() });
-            Err(error.hint(format!("{force} does it all the same")))
+            let copy = format!("work on a copy: pi-sessions fork {}", command_name(&repo, session));
+            Err(error.hint(copy).hint(format!("do it all the same: {force}")))
         }
         None => Ok(()),
     }

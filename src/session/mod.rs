@@ -10,6 +10,7 @@ pub mod incoming;
 pub mod json;
 pub mod labels;
 pub mod message;
+pub mod outline;
 pub mod request;
 pub mod stats;
 pub mod tree;

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - New entries form a chain from the leaf; their ids are new in the file, and the leaf never moves to an entry that is
 //!   not on disk.
-//! - A handle that [follows](Position::Follow) takes the leaf under the lock of each append, as a one-shot command
+//! - A handle that follows the file takes the leaf under the lock of each append, as a one-shot command
 //!   should. One that [holds](Session::hold) its own leaf goes on from there whatever others append, so that of two
 //!   long-lived programs the later one becomes a branch.
 
@@ -16,7 +16,9 @@ use crate::session::entry::{
     BranchSummary, Entry, EntryId, EntryKind, EntryType, Header, Label, Leaf, ModelChange, SessionInfo, format_timestamp,
 };
 use crate::session::json::Json;
+use crate::session::labels::Labels;
 use crate::session::message::{Content, Role};
+use crate::session::outline::{Row, Scope, outline, says_something};
 use crate::session::tree::{EntryIndex, SessionTree};
 use crate::storage::{Clock, Durability, IdSource, SessionRead, SessionStorage, StorageError};
 
@@ -113,7 +115,13 @@ impl Batch<'_> {
 
     /// Adds an entry behind the last one and returns its id.
     pub fn push(&mut self, kind: EntryKind) -> EntryId {
+        self.push_with(|_| kind)
+    }
+
+    /// Adds an entry whose payload names its own id, as a compaction does that keeps nothing.
+    pub fn push_with(&mut self, kind: impl FnOnce(&EntryId) -> EntryKind) -> EntryId {
         let id = self.new_id();
+        let kind = kind(&id);
         self.push_as(id.clone(), kind);
         id
     }
@@ -253,6 +261,15 @@ impl Session {
         Ok(made)
     }
 
+    /// The entries that appending `kinds` would make now, for what cannot be appended. Nothing is written.
+    pub fn draft(&self, kinds: Vec<EntryKind>) -> Vec<Entry> {
+        let timestamp = format_timestamp(self.clock.now_ms());
+        let (session, leaf) = (self.read(), self.leaf_id());
+        let mut batch = Batch { session, leaf, timestamp, ids: &*self.ids, taken: HashSet::new(), entries: Vec::new() };
+        kinds.into_iter().for_each(|kind| drop(batch.push(kind)));
+        batch.entries
+    }
+
     /// Where a navigation to `target` leads: to the parent of a user or custom message, whose text comes back to be
     /// edited, and to any other entry itself. A `leaf` entry means where it moved the leaf.
     ///
@@ -374,6 +391,16 @@ impl Session {
     /// When the file cannot be read.
     pub fn project(&self, leaf: Option<EntryIndex>, extensions: &[&dyn ContextExtension]) -> Result<Projection, StorageError> {
         project(self.tree(), leaf, &Reading(self.read()), extensions)
+    }
+
+    /// The rows of the tree as people read it; `labels` are those of [`read_labels`](super::reference::read_labels).
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn outline(&self, labels: &Labels, scope: Scope) -> Result<Vec<Row>, StorageError> {
+        let session = self.read();
+        let mut says = |index| Ok(session.entry(index)?.as_ref().is_some_and(says_something));
+        outline(session.tree(), labels, scope, &mut says)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::session::entry::{Entry, EntryId, Header, InvalidSessionId};
 use crate::session::incoming::IncomingError;
 use crate::session::tree::{EntryIndex, SessionTree, TreeFull};
 
+pub mod check;
 pub mod fork;
 pub mod fs;
 pub mod handle;
@@ -253,7 +254,7 @@ pub struct Damage {
 }
 
 /// What can be wrong with a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DamageKind {
     /// A record that was cut; nothing of it can be used.
     Torn,

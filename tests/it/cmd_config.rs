@@ -10,19 +10,19 @@ fn what_is_in_force_is_shown_with_its_origin() {
     assert_snapshot!(env.run("config"), @r#"
 $ pi-sessions config
 config                    [TMP]/config/config.toml  (default, no such file)
-root                      [TMP]/data/sessions       (default)
-root.layout               a folder for each cwd               (default)
-context.micro_compaction  false                               (default)
-context.truncation        false                               (default)
+root                      [TMP]/data/sessions  (default)
+root.layout               a folder for each cwd  (default)
+context.micro_compaction  false  (default)
+context.truncation        false  (default)
 "#);
     env.write("config/config.toml", "root = \"../kept\"\n[context]\ntruncation = true\n");
     assert_snapshot!(env.run("config"), @r#"
 $ pi-sessions config
 config                    [TMP]/config/config.toml  (default)
-root                      [TMP]/kept                ([TMP]/config/config.toml)
-root.layout               a folder for each cwd               ([TMP]/config/config.toml)
-context.micro_compaction  false                               (default)
-context.truncation        true                                ([TMP]/config/config.toml)
+root                      [TMP]/kept  ([TMP]/config/config.toml)
+root.layout               a folder for each cwd  ([TMP]/config/config.toml)
+context.micro_compaction  false  (default)
+context.truncation        true  ([TMP]/config/config.toml)
 "#);
     assert_snapshot!(env.run("config --json"), @r#"
 $ pi-sessions config --json
@@ -109,21 +109,21 @@ fn a_wrong_field_is_named_with_file_and_line() {
     assert_snapshot!(env.run("list"), @r#"
 $ pi-sessions list
 --- stderr
-error: unknown field `micro`, expected `micro_compaction` or `truncation`, in line 4 of [TMP]/config/config.toml
+error: wrong configuration: unknown field `micro`, expected `micro_compaction` or `truncation`; field "micro", line 4 of [TMP]/config/config.toml
 --- exit code 1
 "#);
     env.write("config/config.toml", "root = 5\n");
     assert_snapshot!(env.run("list --json"), @r#"
 $ pi-sessions list --json
 --- stderr
-{"error":{"kind":"config","message":"invalid type: integer `5`, expected a string, in line 1 of [TMP]/config/config.toml","hints":[]}}
+{"error":{"kind":"config","message":"wrong configuration: invalid type: integer `5`, expected a string; field \"root\", line 1 of [TMP]/config/config.toml","hints":[]}}
 --- exit code 1
 "#);
     env.write("config/config.toml", "root = \n");
     assert_snapshot!(env.run("list"), @r#"
 $ pi-sessions list
 --- stderr
-error: string values must be quoted, expected literal string, in line 1 of [TMP]/config/config.toml
+error: wrong configuration: string values must be quoted, expected literal string; field "root", line 1 of [TMP]/config/config.toml
 --- exit code 1
 "#);
     let env = TestEnv::new().var("PI_SESSIONS_CONFIG", "mine.toml");

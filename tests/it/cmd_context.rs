@@ -86,16 +86,16 @@ Go on
 "#);
     assert_snapshot!(compacted().run("context demo --explain"), @r#"
 $ pi-sessions context demo --explain
-- m1       0  model_change  (replaced by the compaction's summary)
+- m1       0  model_change: mock/mock-1  (replaced by the compaction's summary)
 - u1       0  user: Fix the login bug  (replaced by the compaction's summary)
-- a1       0  assistant  (replaced by the compaction's summary)
-- r1       0  toolResult: fn login() { panic!() }  (replaced by the compaction's summary)
+- a1       0  assistant: calls read  (replaced by the compaction's summary)
+- r1       0  toolResult read: fn login() { panic!() }  (replaced by the compaction's summary)
 - a2       0  assistant: The function is empty.  (replaced by the compaction's summary)
 + u3       5  user: Write a test first
 + a4       4  assistant: Here is a test.
-- l1       0  label  (entries of this type are not shown to the model)
-- n1       0  session_info  (entries of this type are not shown to the model)
-+ k1       8  compaction  (summary of what was compacted)
+- l1       0  label: diagnosis  (entries of this type are not shown to the model)
+- n1       0  session_info: Login bug  (entries of this type are not shown to the model)
++ k1       8  compaction: The login function was empty.  (summary of what was compacted)
 + u4       2  user: Go on
 --- stderr
 note: 4 of 11 entries of the path are in the context, about 19 tokens
@@ -115,16 +115,16 @@ $ pi-sessions context demo --explain --json
 {"entryId":"u4","type":"message","role":"user","tokens":2,"included":true,"reason":"on the path"}
 "#);
     assert_snapshot!(compacted().terminal(60).var("NO_COLOR", "1").run("context demo --explain").stdout, @r#"
-- m1       0  model_cha…  (replaced by the compaction's summary)
-- u1       0  user: Fix…  (replaced by the compaction's summary)
-- a1       0  assistant  (replaced by the compaction's summary)
-- r1       0  toolResul…  (replaced by the compaction's summary)
-- a2       0  assistant…  (replaced by the compaction's summary)
+- m1       0  model_chang…  (replaced by the compaction's summary)
+- u1       0  user: Fix t…  (replaced by the compaction's summary)
+- a1       0  assistant:…  (replaced by the compaction's summary)
+- r1       0  toolResult…  (replaced by the compaction's summary)
+- a2       0  assistant:…  (replaced by the compaction's summary)
 + u3       5  user: Write a test first
 + a4       4  assistant: Here is a test.
-- l1       0  label  (entries of this type are not shown to the model)
-- n1       0  session_i…  (entries of this type are not shown to the model)
-+ k1       8  compaction  (summary of what was compacted)
+- l1       0  label: diag…  (entries of this type are not shown to the model)
+- n1       0  session_inf…  (entries of this type are not shown to the model)
++ k1       8  compaction:…  (summary of what was compacted)
 + u4       2  user: Go on
 "#);
 }
@@ -136,6 +136,19 @@ $ pi-sessions context demo --json
 {"messages":[{"role":"compactionSummary","summary":"The login function was empty.","tokensBefore":178,"timestamp":1796032800000},{"role":"user","content":[{"type":"text","text":"Write a test first"}],"timestamp":1796031000000},{"role":"assistant","content":[{"type":"text","text":"Here is a test."}],"api":"openai-completions","provider":"mock","model":"mock-2","usage":{"input":170,"output":8,"cacheRead":0,"cacheWrite":0,"totalTokens":178,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"stopReason":"stop","timestamp":1796031001000},{"role":"user","content":"Go on","timestamp":1796032801000}],"thinkingLevel":"off","model":{"provider":"mock","modelId":"mock-2"},"activeToolNames":null}
 "#);
     assert_eq!(compacted().run("context demo --format pi").stdout, compacted().run("context demo --json").stdout);
+    assert_eq!(compacted().run("context demo --json --format text").code, 2);
+}
+
+#[test]
+fn the_wire_forms_are_what_providers_get() {
+    assert_snapshot!(compacted().run("context demo --at a2 --format openai"), @r#"
+$ pi-sessions context demo --at a2 --format openai
+{"messages":[{"role":"user","content":"Fix the login bug"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"path\":\"login.rs\"}"}}]},{"role":"tool","content":"fn login() {\n    panic!()\n}\n","tool_call_id":"c1"},{"role":"assistant","content":"The function is empty."}]}
+"#);
+    assert_snapshot!(compacted().run("context demo --at a2 --format anthropic --json"), @r#"
+$ pi-sessions context demo --at a2 --format anthropic --json
+{"system":null,"messages":[{"role":"user","content":[{"type":"text","text":"Fix the login bug"}]},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"read","input":{"path":"login.rs"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"fn login() {\n    panic!()\n}\n"}],"is_error":false,"cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":[{"type":"text","text":"The function is empty."}]}]}
+"#);
 }
 
 #[test]

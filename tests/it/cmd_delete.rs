@@ -84,7 +84,7 @@ fn all_sessions_are_found_before_one_is_deleted() {
     assert!(path.exists());
     let notes = env.write("notes.jsonl", "{}\n");
     assert_snapshot!(env.run(&format!("delete --yes {}", notes.display())), @r#"
-$ pi-sessions delete --yes /tmp/.tmpuzAaPz/notes.jsonl
+$ pi-sessions delete --yes [TMP]/notes.jsonl
 --- stderr
 error: not a session, its first line is no session header: [TMP]/notes.jsonl
 --- exit code 1
@@ -102,7 +102,7 @@ fn a_session_that_somebody_holds_stays_and_a_trash_that_refuses_is_told() {
 $ pi-sessions delete demo --yes
 --- stderr
 error: the session is in use by chat, process 7: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl
-Hint: end the other program, or work on a copy that pi-sessions fork makes
+Hint: end the other program first
 --- exit code 1
 "#);
     drop(owner);

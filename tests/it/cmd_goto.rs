@@ -79,7 +79,7 @@ moved the leaf from u1 to the beginning
     assert_snapshot!(env.run("goto one @leaf"), @r#"
 $ pi-sessions goto one @leaf
 --- stderr
-error: @leaf is before the first entry, where goto cannot go
+error: the session has no leaf: it has no entries, or was reset to before the first
 --- exit code 2
 "#);
 }
@@ -94,14 +94,15 @@ fn a_session_that_somebody_holds_is_refused_without_force() {
 $ pi-sessions goto demo a3
 --- stderr
 error: the session is in use by chat, process 7 on host, since 09:00: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl
-Hint: end the other program, or work on a copy that pi-sessions fork makes
-Hint: pi-sessions goto --force does it all the same
+Hint: end the other program first
+Hint: work on a copy: pi-sessions fork demo
+Hint: do it all the same: pi-sessions goto --force
 --- exit code 1
 "#);
     assert_snapshot!(env.run("goto demo a3 --json"), @r#"
 $ pi-sessions goto demo a3 --json
 --- stderr
-{"error":{"kind":"busy","message":"the session is in use by chat, process 7 on host, since 09:00: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl","hints":["end the other program, or work on a copy that pi-sessions fork makes","pi-sessions goto --force does it all the same"]}}
+{"error":{"kind":"busy","message":"the session is in use by chat, process 7 on host, since 09:00: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl","hints":["end the other program first","work on a copy: pi-sessions fork demo","do it all the same: pi-sessions goto --force"]}}
 --- exit code 1
 "#);
     assert_eq!(env.run("goto demo a3 --force").code, 0);
@@ -116,13 +117,15 @@ fn unknown_entries_and_sessions_are_wrong_usage() {
     assert_snapshot!(env.run("goto demo zzz"), @r#"
 $ pi-sessions goto demo zzz
 --- stderr
-error: there is no entry zzz
+error: there is no entry "zzz"
+Hint: t1 (user: Fix the login bug)
+Hint: t2 (user: Write a test first)
 --- exit code 2
 "#);
     assert_snapshot!(env.run("goto zzz u1 --json"), @r#"
 $ pi-sessions goto zzz u1 --json
 --- stderr
-{"error":{"kind":"notFound","message":"there is no session zzz","hints":["pi-sessions list --all"]}}
+{"error":{"kind":"notFound","message":"there is no session \"zzz\"","hints":["demo (Login bug)"]}}
 --- exit code 2
 "#);
 }

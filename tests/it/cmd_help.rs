@@ -48,7 +48,7 @@ Options:
 Global options:
       --root <DIR>    The folder that holds the sessions
       --json          Print one JSON object a line
-      --color <WHEN>  When to use colours [possible values: auto, always, never]
+      --color <WHEN>  When to use colours: auto, always or never
   -v, --verbose       Tell more about what is done
 
 pi-sessions --help tells how sessions and entries are named.
@@ -94,12 +94,7 @@ Global options:
           Print one JSON object a line
 
       --color <WHEN>
-          When to use colours
-
-          Possible values:
-          - auto:   On a terminal, unless NO_COLOR is set
-          - always: Always
-          - never:  Never
+          When to use colours: auto, always or never
 
   -v, --verbose
           Tell more about what is done
@@ -169,7 +164,7 @@ For more information, try '--help'.
     assert_snapshot!(env.run("--json goto one"), @r#"
 $ pi-sessions --json goto one
 --- stderr
-{"error":{"kind":"usage","message":"the following required arguments were not provided:","hints":["pi-sessions --help"]}}
+{"error":{"kind":"usage","message":"the following required arguments were not provided: <ENTRY>","hints":["pi-sessions --help"]}}
 --- exit code 2
 "#);
     assert_snapshot!(env.run("list --limit many --json"), @r#"

@@ -38,7 +38,7 @@ ID                                    ACTIVITY                  MSGS  BRANCHES  
 019ad3c5-aaaa-7000-8000-000000000001  2026-11-30T09:30:01.000Z     8         2  Login bug
 --- stderr
 note: 2 files are no sessions and were left out (-v tells why)
-note: 1 session without a message hidden (--empty shows them)
+note: 1 session without a message is hidden (--empty shows them)
 "#);
     assert_snapshot!(several().run("list --all --empty -v"), @r#"
 $ pi-sessions list --all --empty -v
@@ -47,9 +47,9 @@ ID                                    ACTIVITY                  MSGS  BRANCHES  
 019ad3c5-bbbb-7000-8000-000000000002  2026-11-30T11:30:00.000Z     1         1  /home/me/project  What does this do?
 other                                 2026-11-30T11:10:00.000Z     1         1  /home/me/other    Elsewhere
 019ad3c5-aaaa-7000-8000-000000000001  2026-11-30T09:30:01.000Z     8         2  /home/me/project  Login bug
-empty                                 2026-11-30T09:00:00.000Z     0         0  /home/me/project  (no message)
+empty                                 2026-11-30T09:00:00.000Z     0         0  /home/me/project  (no user message)
 --- stderr
-note: the root is from default: [TMP]/data/sessions
+note: the root (from default) is [TMP]/data/sessions
 note: left out: not a session, its first line is no session header: [TMP]/data/sessions/--home-me-project--/notes.jsonl
 note: left out: the file is empty: [TMP]/data/sessions/--home-me-project--/zero.jsonl
 "#);
@@ -66,7 +66,7 @@ ID          ACTIVITY        MSGS  BRANCHES  NAME OR FIRST MESSAGE
 019ad3c5-a  2 hours ago        8         2  Login bug
 --- stderr
 note: 2 files are no sessions and were left out (-v tells why)
-note: 1 session without a message hidden (--empty shows them)
+note: 1 session without a message is hidden (--empty shows them)
 "#);
     assert_snapshot!(env.run("list --all"), @r#"
 $ pi-sessions list --all
@@ -77,18 +77,18 @@ other       50 minutes ago     1         1  /home/me/other    Elsewhere
 019ad3c5-a  2 hours ago        8         2  /home/me/project  Login bug
 --- stderr
 note: 2 files are no sessions and were left out (-v tells why)
-note: 1 session without a message hidden (--empty shows them)
+note: 1 session without a message is hidden (--empty shows them)
 "#);
     let env = several().terminal(40).var("NO_COLOR", "1");
     assert_snapshot!(env.run("list"), @r#"
 $ pi-sessions list
-ID          ACTIVITY        MSGS  BRANC…
-019ad3c6-c  2 minutes ago      1         1  日本語の…
-019ad3c5-b  30 minutes ago     1         1  What does…
-019ad3c5-a  2 hours ago        8         2  Login bug
+ID          ACTIVITY        MSGS  NAME…
+019ad3c6-c  2 minutes ago      1  日本語の…
+019ad3c5-b  30 minutes ago     1  What does…
+019ad3c5-a  2 hours ago        8  Login bug
 --- stderr
 note: 2 files are no sessions and were left out (-v tells why)
-note: 1 session without a message hidden (--empty shows them)
+note: 1 session without a message is hidden (--empty shows them)
 "#);
 }
 
@@ -141,8 +141,8 @@ ID                                    ACTIVITY                  MSGS  BRANCHES  
 019ad3c6-cccc-7000-8000-000000000003  2026-11-30T11:58:00.000Z     1         1  日本語の質問です。とても長いので切られます。とても長いので切られます。
 --- stderr
 note: 2 files are no sessions and were left out (-v tells why)
-note: 1 session without a message hidden (--empty shows them)
-note: 1 of 3 sessions shown (--limit)
+note: 1 session without a message is hidden (--empty shows them)
+note: 1 of 3 sessions are shown (--limit)
 "#);
 }
 
@@ -167,6 +167,33 @@ note: no session works in this folder (--all shows those of all folders): /nowhe
 }
 
 #[test]
+fn a_damaged_session_is_listed_and_told() {
+    let env = TestEnv::new();
+    env.session("torn", &format!("{}\n{{\"type\":\"mess", DEMO.trim()));
+    assert_snapshot!(env.run("list"), @r#"
+$ pi-sessions list
+ID    ACTIVITY                  MSGS  BRANCHES  NAME OR FIRST MESSAGE
+torn  2026-11-30T09:30:01.000Z     8         2  Login bug
+--- stderr
+note: 1 session has lines that cannot be read as they should (pi-sessions check tells which)
+"#);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_folder_is_the_same_by_its_name_and_by_its_link() {
+    let env = TestEnv::new();
+    let (real, link) = (env.path().join("real"), env.path().join("link"));
+    std::fs::create_dir(&real).expect("a folder");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    env.session_of("by-name", &real.to_string_lossy(), &said(5, "x"));
+    env.session_of("by-link", &link.to_string_lossy(), &said(6, "x"));
+    for cwd in [&real, &link] {
+        assert_eq!(env.run(&format!("list --json --cwd {}", cwd.display())).stdout.lines().count(), 2);
+    }
+}
+
+#[test]
 fn forks_are_marked() {
     let env = TestEnv::new();
     let source = env.session("019ad3c5-aaaa-7000-8000-000000000001", DEMO);
@@ -187,7 +214,7 @@ copy                                  2026-11-30T11:05:00.000Z     1         1  
     assert_snapshot!(env.terminal(72).var("NO_COLOR", "1").run("list"), @r#"
 $ pi-sessions list
 ID        ACTIVITY        MSGS  BRANCHES  NAME OR FIRST MESSAGE
-copy      55 minutes ago     1         1  And now?  (fork of 019ad3c5)
+copy      55 minutes ago     1         1  And now?  (fork)
 019ad3c5  2 hours ago        8         2  Login bug
 "#);
 }
@@ -214,7 +241,7 @@ $ pi-sessions list --limit 2
 ␛[33m019ad3c5-b␛[0m  30 minutes ago     1         1  What does this do?
 --- stderr
 ␛[2mnote:␛[0m 2 files are no sessions and were left out (-v tells why)
-␛[2mnote:␛[0m 1 session without a message hidden (--empty shows them)
-␛[2mnote:␛[0m 2 of 3 sessions shown (--limit)
+␛[2mnote:␛[0m 1 session without a message is hidden (--empty shows them)
+␛[2mnote:␛[0m 2 of 3 sessions are shown (--limit)
 "#);
 }

@@ -40,7 +40,7 @@ fn a_session_that_somebody_holds_stays() {
 $ pi-sessions move demo --cwd /elsewhere
 --- stderr
 error: the session is in use by chat, process 7: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl
-Hint: end the other program, or work on a copy that pi-sessions fork makes
+Hint: end the other program first
 --- exit code 1
 "#);
     assert!(path.exists());

@@ -52,14 +52,14 @@ fn a_newer_version_is_refused() {
     let env = TestEnv::new();
     let path = env.write("new.jsonl", "{\"type\":\"session\",\"version\":5,\"id\":\"n\",\"timestamp\":\"\",\"cwd\":\"/x\"}\n");
     assert_snapshot!(env.run(&format!("name {} x", path.display())), @r#"
-$ pi-sessions name /tmp/.tmpjpy5Nr/new.jsonl x
+$ pi-sessions name [TMP]/new.jsonl x
 --- stderr
 error: version 5 is newer than 3, so this session can be read and not changed: [TMP]/new.jsonl
 Hint: a newer version of pi-sessions may know this format
 --- exit code 1
 "#);
     assert_snapshot!(env.run(&format!("name {} x --json", path.display())), @r#"
-$ pi-sessions name /tmp/.tmpjpy5Nr/new.jsonl x --json
+$ pi-sessions name [TMP]/new.jsonl x --json
 --- stderr
 {"error":{"kind":"unsupportedVersion","message":"version 5 is newer than 3, so this session can be read and not changed: [TMP]/new.jsonl","hints":["a newer version of pi-sessions may know this format"]}}
 --- exit code 1

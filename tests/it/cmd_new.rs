@@ -55,9 +55,9 @@ fn a_root_that_cannot_be_written_is_told() {
     let env = TestEnv::new();
     let file = env.write("in-the-way", "");
     assert_snapshot!(env.run(&format!("--root {} new", file.display())), @r#"
-$ pi-sessions --root /tmp/.tmpAaXqwv/in-the-way new
+$ pi-sessions --root [TMP]/in-the-way new
 --- stderr
-error: cannot read the folder [TMP]/in-the-way
+error: cannot create the folder [TMP]/in-the-way/--home-me-project--
 Caused by: Not a directory (os error 20)
 --- exit code 1
 "#);

@@ -29,7 +29,9 @@ fn the_path_ends_at_the_leaf_or_where_it_is_asked_to() {
     assert_snapshot!(env.run("path demo --at nothing"), @r#"
 $ pi-sessions path demo --at nothing
 --- stderr
-error: there is no entry nothing
+error: there is no entry "nothing"
+Hint: t1 (user: Fix the login bug)
+Hint: t2 (user: Write a test first)
 --- exit code 2
 "#);
 }

@@ -19,7 +19,7 @@ activity     2026-11-30T09:30:01.000Z
 version      3
 model        mock/mock-2
 thinking     off
-leaf         n1  session_info
+leaf         n1  session_info: Login bug
 messages     8 (3 user, 4 assistant, 1 tool result)
 entries      11
 compactions  0
@@ -44,7 +44,7 @@ fn the_latest_session_of_the_folder_is_meant_without_a_name() {
     assert_snapshot!(env.cwd("/elsewhere").run("show"), @r#"
 $ pi-sessions show
 --- stderr
-error: no session with a message in /elsewhere
+error: there is no session with a message in this folder
 Hint: pi-sessions list --all
 --- exit code 2
 "#);

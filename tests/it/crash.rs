@@ -239,7 +239,7 @@ fn appends_after_a_torn_tail_survive_every_fault() {
             let mut session = world.open()?;
             world.append(&mut session, &["[a]", "[b]"])?;
             let bytes = world.fs.get(Path::new(FILE)).unwrap_or_default();
-            assert!(world.fs.is_dead() || memchr_find(&bytes, tail), "what was there stays");
+            assert!(world.fs.is_dead() || memchr_find(&bytes, &format!("{tail}\n")), "what was there stays, and ends its line");
             world.append(&mut session, &["[c]"])
         });
     }

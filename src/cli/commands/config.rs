@@ -10,7 +10,7 @@ use crate::cli::Outcome;
 use crate::cli::config::Origin;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::text::{one_line, pad, width};
+use crate::cli::text::{one_line, pad};
 use crate::cli::ui::Look;
 use crate::cli::view::path_text;
 use crate::storage::repo::Layout;
@@ -70,10 +70,9 @@ pub(super) fn run(_args: &ConfigArgs, invocation: &mut Invocation<'_>) -> Result
         other => other.to_string(),
     };
     let keys = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
-    let values = rows.iter().map(|row| width(&text(&row.value))).max().unwrap_or(0);
     for row in &rows {
         let origin = ui.paint(Look::Dim, &format!("({})", one_line(&row.origin)));
-        ui.line(&format!("{}  {}  {origin}", pad(row.key, keys), pad(&text(&row.value), values)))?;
+        ui.line(&format!("{}  {}  {origin}", pad(row.key, keys), text(&row.value)))?;
     }
     Ok(Outcome::Done)
 }

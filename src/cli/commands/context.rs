@@ -9,14 +9,16 @@ use crate::cli::Outcome;
 use crate::cli::args::SessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_entry, open_session};
-use crate::cli::text::{lines, one_line, pad};
+use crate::cli::refer::{find_entry, open_session, wire_type};
+use crate::cli::text::{cut, lines, one_line, one_line_start, pad, width};
 use crate::cli::ui::{Look, Ui};
-use crate::cli::view::{ModelView, count, entry_line, grouped};
+use crate::cli::view::{ModelView, PIPE_COLUMNS, count, entry_line, grouped, size};
 use crate::compaction::tokens::estimate_message;
+use crate::llm::{WireTarget, anthropic_messages, openai_completions};
 use crate::session::context::{Projection, Reason};
+use crate::session::json::Json;
 use crate::session::message::{Block, Message};
-use crate::session::request::{Request, RequestOptions, build_request};
+use crate::session::request::{Request, RequestOptions, build_request, into_messages};
 use crate::storage::handle::Session;
 
 const EXAMPLES: &str = "\
@@ -56,6 +58,10 @@ enum Format {
     Text,
     /// One JSON object, as Pi builds it
     Pi,
+    /// The messages of a request to an OpenAI-compatible server, as JSON
+    Openai,
+    /// System prompt and messages of a request to Anthropic, as JSON
+    Anthropic,
 }
 
 #[derive(Serialize)]
@@ -65,6 +71,17 @@ struct PiView<'a> {
     thinking_level: &'a str,
     model: Option<ModelView<'a>>,
     active_tool_names: Option<&'a [String]>,
+}
+
+#[derive(Serialize)]
+struct OpenaiView {
+    messages: Json,
+}
+
+#[derive(Serialize)]
+struct AnthropicView {
+    system: Json,
+    messages: Json,
 }
 
 #[derive(Serialize)]
@@ -80,7 +97,7 @@ struct ExplainView<'a> {
 
 pub(super) fn run(args: &ContextArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let session = open_session(invocation, args.session.session.as_deref())?;
-    let at = find_entry(&session, args.at.as_deref().unwrap_or("@leaf"))?;
+    let at = find_entry(&session, args.at.as_deref())?;
     let projection = session.project(at, &[])?;
     let context = invocation.settings()?.0.fields.context;
     let ui = &mut *invocation.ui;
@@ -92,6 +109,9 @@ pub(super) fn run(args: &ContextArgs, invocation: &mut Invocation<'_>) -> Result
         micro_compaction: args.micro || context.micro_compaction == Some(true),
         truncation: args.truncate || context.truncation == Some(true),
     };
+    if ui.is_json() && args.format == Some(Format::Text) {
+        return Err(CliError::usage("--format text is no JSON, which --json asks for"));
+    }
     match args.format.unwrap_or(if ui.is_json() { Format::Pi } else { Format::Text }) {
         Format::Pi => ui.json(&PiView {
             messages: projection.messages.iter().map(|projected| &projected.message).collect(),
@@ -100,8 +120,28 @@ pub(super) fn run(args: &ContextArgs, invocation: &mut Invocation<'_>) -> Result
             active_tool_names: projection.active_tool_names.as_deref(),
         })?,
         Format::Text => print(&build_request(projection.messages, options), &session, ui)?,
+        Format::Openai => {
+            let (prompt, messages, target) = request(projection, options);
+            ui.json(&OpenaiView { messages: openai_completions::wire_messages(prompt.as_deref(), &messages, &target) })?;
+        }
+        Format::Anthropic => {
+            let (prompt, messages, target) = request(projection, options);
+            let (system, messages) = anthropic_messages::wire_messages(prompt.as_deref(), &messages, &target);
+            ui.json(&AnthropicView { system, messages })?;
+        }
     }
     Ok(Outcome::Done)
+}
+
+/// What goes into a request to the model that the path ends with.
+fn request(projection: Projection, options: RequestOptions) -> (Option<String>, Vec<Message>, WireTarget) {
+    let (provider, model) = match &projection.model {
+        Some(model) => (model.provider.clone().unwrap_or_default(), model.model_id.clone().unwrap_or_default()),
+        None => Default::default(),
+    };
+    let request = build_request(projection.messages, options);
+    let target = WireTarget { provider, model };
+    (request.system.prompt(), into_messages(request.messages), target)
 }
 
 /// The request as text: a heading for each message, then what it says.
@@ -145,7 +185,7 @@ fn print_block(block: &Block, ui: &mut Ui) -> Result<(), CliError> {
         }
         Block::Image { data, mime_type, .. } => {
             let bytes = data.len() as u64 / 4 * 3;
-            format!("[image {}, {}]", one_line(mime_type), crate::cli::view::size(bytes))
+            format!("[image {}, {}]", one_line(mime_type), size(bytes))
         }
         Block::ToolCall(call) => {
             let name = ui.paint(Look::Name, &one_line(&call.name));
@@ -182,7 +222,7 @@ fn explain(projection: &Projection, session: &Session, ui: &mut Ui) -> Result<()
     }
     let columns = ui.columns();
     let ids: Vec<_> = rows.iter().map(|(index, ..)| one_line(tree.id(*index).as_str())).collect();
-    let id_columns = ids.iter().map(|id| crate::cli::text::width(id)).max().unwrap_or(0);
+    let id_columns = ids.iter().map(|id| width(id)).max().unwrap_or(0);
     let tokens_columns = rows.iter().map(|(.., tokens)| grouped(*tokens).len()).max().unwrap_or(0).max(6);
     for ((index, reason, tokens), id) in rows.iter().zip(&ids) {
         let entry = session.read().entry(*index)?;
@@ -193,9 +233,9 @@ fn explain(projection: &Projection, session: &Session, ui: &mut Ui) -> Result<()
             other => format!("  ({})", other.describe()),
         };
         let used = 2 + id_columns + 2 + tokens_columns + 2;
-        let left = columns.map(|columns| columns.saturating_sub(used + crate::cli::text::width(&why)).max(10));
-        let text = crate::cli::text::one_line_start(&text, 120);
-        let text = crate::cli::text::cut(&text, left);
+        let left = columns.unwrap_or(PIPE_COLUMNS).saturating_sub(used + width(&why)).max(12);
+        let text = one_line_start(&text, left);
+        let text = cut(&text, Some(left));
         let line = format!("{mark} {}  {:>tokens_columns$}  {text}{why}", pad(id, id_columns), grouped(*tokens));
         let look = if reason.is_included() { None } else { Some(Look::Dim) };
         ui.line(&look.map_or(line.clone(), |look| ui.paint(look, &line)))?;
@@ -205,10 +245,4 @@ fn explain(projection: &Projection, session: &Session, ui: &mut Ui) -> Result<()
     let entries = count(rows.len() as u64, "entry of the path is", "entries of the path are");
     ui.note(&format!("{included} of {entries} in the context, about {}", count(total, "token", "tokens")));
     Ok(())
-}
-
-/// The type as it stands in the file.
-fn wire_type(session: &Session, index: crate::session::tree::EntryIndex) -> Result<String, CliError> {
-    let entry = session.read().entry(index)?;
-    Ok(entry.map_or_else(|| session.tree().entry_type(index).as_wire().to_owned(), |entry| entry.kind.wire_type().to_owned()))
 }

@@ -7,12 +7,13 @@ use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::cli::args::{CwdArg, SessionArg};
-use crate::cli::error::{CliError, ErrorKind};
+use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
 use crate::cli::refer::{find_entry, open_session};
 use crate::cli::text::one_line;
 use crate::cli::view::{count, path_text};
 use crate::storage::fork::{ForkOptions, ForkWhat};
+use crate::storage::reference::resolve_entry;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,16 +56,13 @@ struct View<'a> {
 pub(super) fn run(args: &ForkArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let source = open_session(invocation, args.session.session.as_deref())?;
     let what = match (&args.before, args.all) {
-        (Some(before), _) => {
-            let missing = || CliError::new(ErrorKind::NotFound, format!("there is no entry at {before}"));
-            ForkWhat::Before(find_entry(&source, before)?.ok_or_else(missing)?)
-        }
+        (Some(before), _) => ForkWhat::Before(resolve_entry(&source, before)?),
         (None, true) => ForkWhat::All,
-        (None, false) => ForkWhat::Path(find_entry(&source, args.at.as_deref().unwrap_or("@leaf"))?),
+        (None, false) => ForkWhat::Path(find_entry(&source, args.at.as_deref())?),
     };
     let cwd = args.cwd.absolute(&invocation.surroundings.cwd);
     let mut fork = invocation.repo()?.fork(&source, &ForkOptions { what, cwd })?;
-    if let Some(name) = &args.name {
+    if let Some(name) = args.name.as_ref().filter(|name| !name.trim().is_empty()) {
         fork.session.set_name(name)?;
     }
     let ui = &mut *invocation.ui;

@@ -9,9 +9,10 @@ use crate::cli::Outcome;
 use crate::cli::args::NamedSessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_entry, open_session, refuse_owned};
+use crate::cli::refer::{open_session, refuse_owned};
 use crate::cli::text::lines;
 use crate::storage::handle::SummaryText;
+use crate::storage::reference::resolve_entry;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,11 +57,8 @@ pub(super) fn run(args: &GotoArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     if !args.force {
         refuse_owned(invocation, &session, "pi-sessions goto --force")?;
     }
-    let target = find_entry(&session, &args.entry)?;
+    let target = resolve_entry(&session, &args.entry)?;
     let summary = args.summary.clone().map(|summary| SummaryText { summary, ..SummaryText::default() });
-    let Some(target) = target else {
-        return Err(CliError::usage(format!("{} is before the first entry, where goto cannot go", args.entry)));
-    };
     let gone = session.navigate(target, summary)?;
     let name = |id: &Option<crate::session::entry::EntryId>| id.as_ref().map_or("the beginning".to_owned(), ToString::to_string);
     let ui = &mut *invocation.ui;

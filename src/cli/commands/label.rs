@@ -7,11 +7,12 @@ use serde::Serialize;
 
 use crate::cli::Outcome;
 use crate::cli::args::NamedSessionArg;
-use crate::cli::error::{CliError, ErrorKind};
+use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_entry, open_session, read_labels};
+use crate::cli::refer::open_session;
 use crate::cli::text::{one_line, pad, width};
 use crate::cli::ui::Look;
+use crate::storage::reference::{read_labels, resolve_entry};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,7 +48,7 @@ struct View<'a> {
 pub(super) fn run(args: &LabelArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let mut session = open_session(invocation, Some(&args.session.session))?;
     let Some(entry) = &args.entry else {
-        let labels = read_labels(&session)?;
+        let labels = read_labels(session.read())?;
         let ui = &mut *invocation.ui;
         let columns = labels.iter().map(|(target, _)| width(&one_line(target.as_str()))).max().unwrap_or(0);
         for (target, label) in labels.iter() {
@@ -63,8 +64,7 @@ pub(super) fn run(args: &LabelArgs, invocation: &mut Invocation<'_>) -> Result<O
         }
         return Ok(Outcome::Done);
     };
-    let missing = || CliError::new(ErrorKind::NotFound, format!("there is no entry at {entry}"));
-    let target = find_entry(&session, entry)?.ok_or_else(missing)?;
+    let target = resolve_entry(&session, entry)?;
     let target_id = session.tree().id(target);
     let wanted = if args.clear { Some("") } else { args.label.as_deref() };
     let label = match wanted {
@@ -72,8 +72,13 @@ pub(super) fn run(args: &LabelArgs, invocation: &mut Invocation<'_>) -> Result<O
             session.set_label(target, Some(wanted))?;
             Some(wanted.trim().to_owned()).filter(|label| !label.is_empty())
         }
-        None => read_labels(&session)?.get(target_id.as_str()).map(str::to_owned),
+        None => read_labels(session.read())?.get(target_id.as_str()).map(str::to_owned),
     };
+    if let (Some(_), Some(label)) = (wanted, &label)
+        && read_labels(session.read())?.find(label).filter(|id| session.tree().find(id.as_str()).is_some()).count() > 1
+    {
+        invocation.ui.note("another entry has this label too, so that it names neither of them");
+    }
     let ui = &mut *invocation.ui;
     match (wanted, &label) {
         (Some(_), Some(label)) => ui.done(&format!("labelled {label:?}: {target_id}")),

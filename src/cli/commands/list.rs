@@ -5,16 +5,15 @@
 //! - An id that is shown in short resolves: no other session of the root begins with it.
 //! - Without a terminal ids are whole, times are dates and nothing is cut.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::Outcome;
-use crate::cli::args::CwdArg;
 use crate::cli::error::CliError;
-use crate::cli::folder::SameFolder;
+use crate::cli::folder::{SameFolder, absolute};
 use crate::cli::invocation::Invocation;
 use crate::cli::text::{cut, one_line, one_line_start, pad, width};
 use crate::cli::ui::Look;
-use crate::cli::view::{SummaryView, age, count};
+use crate::cli::view::{PIPE_COLUMNS, SummaryView, age, count, path_text};
 use crate::storage::list::{Listing, SessionSummary};
 use crate::storage::repo::id_in_file_name;
 
@@ -33,8 +32,9 @@ pub struct ListArgs {
     /// Sessions of all folders
     #[arg(long, conflicts_with = "cwd")]
     all: bool,
-    #[command(flatten)]
-    cwd: CwdArg,
+    /// Sessions of another folder
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
     /// Only sessions with a name
     #[arg(long)]
     named: bool,
@@ -72,7 +72,8 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     };
     let id_columns = short_id_len(&sessions);
 
-    let here = args.cwd.absolute(&invocation.surroundings.cwd).unwrap_or_else(|| invocation.here());
+    let cwd = args.cwd.as_ref().map(|cwd| absolute(&invocation.surroundings.cwd, cwd));
+    let here = cwd.map_or_else(|| invocation.here(), |cwd| path_text(&cwd));
     if !args.all {
         let mut same = SameFolder::new(&repo, &here);
         sessions.retain(|session| same.is(&session.cwd));
@@ -105,11 +106,19 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         let files = count(skipped.len() as u64, "file is no session and was", "files are no sessions and were");
         ui.note(&format!("{files} left out (-v tells why)"));
     }
+    let damaged = sessions.iter().filter(|session| session.damaged_lines > 0).count() as u64;
+    if damaged > 0 {
+        let what = count(damaged, "session has lines", "sessions have lines");
+        ui.note(&format!("{what} that cannot be read as they should (pi-sessions check tells which)"));
+    }
     if hidden > 0 {
-        ui.note(&format!("{} without a message hidden (--empty shows them)", count(hidden as u64, "session", "sessions")));
+        ui.note(&format!(
+            "{} hidden (--empty shows them)",
+            count(hidden as u64, "session without a message is", "sessions without a message are")
+        ));
     }
     if sessions.len() < found {
-        ui.note(&format!("{} of {} shown (--limit)", sessions.len(), count(found as u64, "session", "sessions")));
+        ui.note(&format!("{} of {} are shown (--limit)", sessions.len(), count(found as u64, "session", "sessions")));
     }
     if found == 0 && hidden == 0 {
         let what = if args.named { "no session with a name" } else { "no session" };
@@ -167,7 +176,7 @@ impl Row {
         let (title, look) = match (&session.name, &session.first_message) {
             (Some(name), _) => (one_line(name), Some(Look::Name)),
             (None, Some(message)) => (one_line_start(message, 200), None),
-            (None, None) => ("(no message)".to_owned(), Some(Look::Dim)),
+            (None, None) => ("(no user message)".to_owned(), Some(Look::Dim)),
         };
         Self {
             id: shorten(&id),
@@ -175,7 +184,7 @@ impl Row {
             messages: session.message_count.to_string(),
             branches: session.branches.to_string(),
             cwd: with_cwd.then(|| one_line(&session.cwd)),
-            title: if on_terminal { title } else { one_line_start(&title, 200) },
+            title,
             look,
             fork_of: parent
                 .map(|parent| id_in_file_name(Path::new(parent)).map(shorten).unwrap_or_else(|| "a session".to_owned())),
@@ -204,14 +213,21 @@ fn print_table(
     // Long folders must not push the titles out of sight.
     let cwd_limit = columns.map_or(usize::MAX, |columns| (columns / 4).max(12));
     let cwd_columns = widest(cwd, &|row| row.cwd.as_deref().map_or(0, width)).min(cwd_limit);
-    let used = id_columns + age_columns + messages_columns + branches_columns + 8 + if with_cwd { cwd_columns + 2 } else { 0 };
+    // On a narrow terminal the titles matter more.
+    let with_branches = columns.is_none_or(|columns| columns >= 60);
+    let optional = |is_shown: bool, columns: usize| if is_shown { columns + 2 } else { 0 };
+    let used = id_columns
+        + age_columns
+        + messages_columns
+        + 6
+        + optional(with_branches, branches_columns)
+        + optional(with_cwd, cwd_columns);
 
     let ui = &mut *invocation.ui;
-    let mut head = format!(
-        "{}  {}  {messages:>messages_columns$}  {branches:>branches_columns$}  ",
-        pad(id, id_columns),
-        pad(age, age_columns)
-    );
+    let mut head = format!("{}  {}  {messages:>messages_columns$}  ", pad(id, id_columns), pad(age, age_columns));
+    if with_branches {
+        head.push_str(&format!("{branches:>branches_columns$}  "));
+    }
     if with_cwd {
         head.push_str(&format!("{}  ", pad(cwd, cwd_columns)));
     }
@@ -219,19 +235,23 @@ fn print_table(
     let head = ui.paint(Look::Dim, &cut(&head, columns));
     ui.line(&head)?;
     for row in &rows {
-        let mut line = format!(
-            "{}  {}  {:>messages_columns$}  {:>branches_columns$}  ",
-            pad_painted(&row.id, id_columns, |text| ui.paint(Look::Id, text)),
-            pad(&row.age, age_columns),
-            row.messages,
-            row.branches
-        );
+        let id = pad_painted(&row.id, id_columns, |text| ui.paint(Look::Id, text));
+        let mut line = format!("{id}  {}  {:>messages_columns$}  ", pad(&row.age, age_columns), row.messages);
+        if with_branches {
+            line.push_str(&format!("{:>branches_columns$}  ", row.branches));
+        }
         if let Some(cwd) = &row.cwd {
             line.push_str(&format!("{}  ", pad(&cut_start(cwd, cwd_columns), cwd_columns)));
         }
-        let fork = row.fork_of.as_ref().map(|parent| format!("  (fork of {parent})")).unwrap_or_default();
+        // The parent's id is for who has the room.
+        let has_room = columns.is_none_or(|columns| columns >= used + 60);
+        let fork = match &row.fork_of {
+            Some(parent) if has_room => format!("  (fork of {parent})"),
+            Some(_) => "  (fork)".to_owned(),
+            None => String::new(),
+        };
         let left = columns.map(|columns| columns.saturating_sub(used + width(&fork)).max(10));
-        let title = cut(&row.title, left);
+        let title = cut(&row.title, Some(left.unwrap_or(PIPE_COLUMNS)));
         line.push_str(&row.look.map_or_else(|| title.to_string(), |look| ui.paint(look, &title)));
         line.push_str(&ui.paint(Look::Dim, &fork));
         ui.line(line.trim_end())?;

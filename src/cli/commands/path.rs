@@ -29,7 +29,7 @@ pub struct PathArgs {
 
 pub(super) fn run(args: &PathArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let session = open_session(invocation, args.session.session.as_deref())?;
-    let at = find_entry(&session, args.at.as_deref().unwrap_or("@leaf"))?;
+    let at = find_entry(&session, args.at.as_deref())?;
     let path = session.tree().path(at);
     if let Some(first) = path.first().filter(|first| session.tree().is_orphan(**first)) {
         invocation.ui.warn(&format!("the path begins where a parent is missing, at {}", session.tree().id(*first)));

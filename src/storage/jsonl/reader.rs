@@ -78,6 +78,8 @@ pub(super) struct Index {
     pub header_line: Vec<u8>,
     /// Where that record is in the file.
     pub header_span: Range<u64>,
+    /// The number of the header's line, from 1.
+    pub header_number: u64,
     /// The entries' heads.
     pub tree: SessionTree,
     /// Where each entry is, by its position in the tree.
@@ -122,6 +124,7 @@ impl Index {
             header,
             header_line: first.bytes[record.clone()].to_vec(),
             header_span: first.start + record.start as u64..first.start + record.end as u64,
+            header_number: first.line + 1,
             tree: SessionTree::default(),
             spans: Vec::new(),
             old_starts: Vec::new(),

@@ -38,6 +38,8 @@ pub struct Trash {
     pub names: Vec<String>,
     /// Why it refuses, if it does.
     pub refuses: Option<String>,
+    /// Whether it panics, as a mistake of ours would.
+    pub panics: bool,
 }
 
 /// How a command ended and what it printed.
@@ -102,6 +104,8 @@ impl TestEnv {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         fs::write(&path, text).expect("a file");
+        #[cfg(unix)]
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("a file of ours");
         path
     }
 
@@ -155,12 +159,16 @@ impl TestEnv {
             stdin: Input { reader: Box::new(io::Cursor::new(input.to_owned().into_bytes())), is_terminal },
             stdout: Output { writer: Box::new(stdout.clone()), columns: self.columns },
             stderr: Output { writer: Box::new(stderr.clone()), columns: self.columns },
-            trash: Arc::new(move |path| throw_away(&mut trash.lock().expect("no test panicked"), path)),
+            trash: Arc::new(move |path| {
+                let panics = trash.lock().expect("no test panicked").panics;
+                assert!(!panics, "the trash is on fire");
+                throw_away(&mut trash.lock().expect("no test panicked"), path)
+            }),
         };
         let words = std::iter::once("pi-sessions".to_owned()).chain(words(args));
         let code = pi_sessions::cli::run(words, surroundings);
         let shown = |buffer: &Buffer| self.hide(&String::from_utf8(buffer.bytes()).expect("text"));
-        Run { args: args.to_owned(), code, stdout: shown(&stdout), stderr: shown(&stderr) }
+        Run { args: self.hide(args), code, stdout: shown(&stdout), stderr: shown(&stderr) }
     }
 
     /// `text` without what differs from one machine to the next.

@@ -151,6 +151,7 @@ struct State {
     is_full: bool,
     time: i128,
     handles: u64,
+    read_at_most: Option<usize>,
 }
 
 /// The file system; clones are the same one.
@@ -281,6 +282,18 @@ impl FaultFs {
         let mut state = self.state();
         state.names.remove(path);
         state.safe_names.remove(path);
+    }
+
+    /// Appends to a file without a call, as a program that takes no lock.
+    pub fn push(&self, path: &Path, bytes: &[u8]) {
+        let mut state = self.state();
+        let file = state.names[path];
+        state.append(file, bytes);
+    }
+
+    /// From now on a read gives at most so many bytes.
+    pub fn read_at_most(&self, len: usize) {
+        self.state().read_at_most = Some(len);
     }
 
     /// The bytes of a file.
@@ -442,7 +455,7 @@ impl FsFile for FaultFile {
         state.call(false)?;
         let data = &state.files[self.file].data;
         let rest = &data[data.len().min(offset as usize)..];
-        let len = rest.len().min(buffer.len());
+        let len = rest.len().min(buffer.len()).min(state.read_at_most.unwrap_or(usize::MAX));
         buffer[..len].copy_from_slice(&rest[..len]);
         Ok(len)
     }

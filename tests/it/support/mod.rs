@@ -6,3 +6,4 @@ pub mod fixed;
 pub mod json;
 pub mod model_server;
 pub mod plain_session;
+pub mod slow_reader;
