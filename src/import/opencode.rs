@@ -6,6 +6,7 @@
 //! | user message with `text` and `file` parts | user message |
 //! | assistant message | one assistant message for each of its steps, as each was a request of its own |
 //! | `tool` part | call, and its result if it has one |
+//! | a `tool` part that was pruned (`time.compacted`) | `context_edit` of its result |
 //! | `reasoning` part | thinking |
 //! | `step-finish` | usage and cost of the step |
 //! | assistant message with `summary: true` | `compaction` |
@@ -23,7 +24,7 @@ use crate::import::blocks::{
 use crate::import::draft::{Draft, Place};
 use crate::import::lines::read_whole;
 use crate::import::{ImportDamage, ImportFormat, ImportedSession, SourceFile};
-use crate::session::entry::{Compaction, EntryKind};
+use crate::session::entry::{Compaction, ContextEdit, EntryKind, Replacement};
 use crate::session::json::{Extra, Fields, Json};
 use crate::session::message::{Block, Content, Cost, Message, ToolResultMessage, Usage};
 
@@ -358,10 +359,22 @@ impl Reader {
             }
             for (result, ended_ms, part) in step.results {
                 let ended_ms = self.draft.at(ended_ms);
-                self.last = Some(self.draft.result(self.last, ended_ms, result, &part));
+                let place = self.draft.result(self.last, ended_ms, result, &part);
+                self.last = Some(if is_pruned(&part) { self.prune(place, ended_ms) } else { place });
             }
             step.odd.iter().for_each(|(kind, part)| self.keep(kind, part, at_ms));
         }
+    }
+
+    /// Leaves an old output out of the context, as opencode did, while it stays in the session.
+    fn prune(&mut self, place: Place, at_ms: i64) -> Place {
+        let content = Content::text_block("[This old output was left out of the context.]");
+        let replacement = Some(Replacement { content, extra: Extra::default() });
+        let target_id = Some(self.draft.id(place));
+        let edit = ContextEdit { target_id, replacement, extra: Extra::default() };
+        let edited = self.draft.push(Some(place), at_ms, EntryKind::ContextEdit(edit));
+        self.draft.extend_chain(Some(place), edited);
+        edited
     }
 
     /// A summary stands for all before it; only messages that its request named are kept.
@@ -395,6 +408,13 @@ impl Reader {
         let id = source.fields()?.get::<String>("tail_start_id")?;
         self.firsts.get(&id).copied()
     }
+}
+
+/// Whether opencode took the output of a tool part out of the context.
+fn is_pruned(part: &Json) -> bool {
+    let state = part.fields().and_then(|part| part.get::<Json>("state"));
+    let time = state.and_then(|state| state.fields()?.get::<Json>("time"));
+    time.and_then(|time| Some(time.fields()?.has("compacted"))).unwrap_or(false)
 }
 
 /// The steps of an assistant message.

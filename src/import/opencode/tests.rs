@@ -121,3 +121,21 @@ fn the_files_of_the_storage_come_in_any_order() {
     assert_eq!(session.entries[0].message().map(|message| message.text()).as_deref(), Some("one\ntwo"));
     assert_eq!((session.cwd.as_str(), session.created_ms, session.name.as_deref()), ("/d", Some(500), Some("Files")));
 }
+
+#[test]
+fn an_output_that_was_pruned_stays_in_the_session_and_not_in_the_context() {
+    let pruned = r#"{"type":"tool","callID":"c1","tool":"bash","state":{"status":"completed","input":{},"output":"long","time":{"start":1,"end":2,"compacted":3}}}"#;
+    let session = check(
+        "",
+        &[("user", "", r#"{"type":"text","text":"one"}"#), ("assistant", "", pruned)],
+        "
+        1 <- user one
+        2 <1 model anthropic/x
+        3 <2 assistant call bash c1 {} (x, toolUse, 0 tokens)
+        4 <3 result of bash c1: long
+        5 <4 context_edit
+        ",
+    );
+    let crate::session::entry::EntryKind::ContextEdit(edit) = &session.entries[4].kind else { panic!("an edit") };
+    assert_eq!(edit.target_id.as_ref(), Some(&session.entries[3].id));
+}
