@@ -51,6 +51,8 @@ pub struct NewSession {
     pub cwd: String,
     /// Its id; by default a new one.
     pub id: Option<SessionId>,
+    /// When it was created, in Unix milliseconds; by default now.
+    pub created_ms: Option<i64>,
     /// The file that it was forked from.
     pub parent_session: Option<String>,
     /// What an application keeps in the header.
@@ -98,7 +100,7 @@ impl Repo {
             Some(id) => id,
             None => SessionId::new(self.ids.session_id())?,
         };
-        let timestamp = format_timestamp(self.clock.now_ms());
+        let timestamp = format_timestamp(new.created_ms.unwrap_or_else(|| self.clock.now_ms()));
         let path = self.folder_for(&new.cwd).join(file_name(&timestamp, &id));
         let header = Header {
             version: FORMAT_VERSION,

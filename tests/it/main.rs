@@ -12,6 +12,7 @@ mod cmd_delete;
 mod cmd_fork;
 mod cmd_goto;
 mod cmd_help;
+mod cmd_import;
 mod cmd_label;
 mod cmd_list;
 mod cmd_model;
