@@ -205,11 +205,18 @@ impl AgentHarness {
         let source = Reading(session.read());
         let overhead_tokens = Some(order.overhead_tokens);
         let input = CompactionInput::read(session.tree(), session.leaf(), &source, &self.extensions(), overhead_tokens)?;
-        let keep_tokens = match order.keep {
-            Keep::Tokens(tokens) => tokens,
-            Keep::AtMostHalf(tokens) => tokens.min(input.tokens().total() / 2).max(1),
+        let plan = match order.keep {
+            Keep::Tokens(tokens) => input.plan(tokens),
+            Keep::AtMostHalf(tokens) => {
+                // Few large messages may leave no cut at half; any that helps is better than none.
+                let most = tokens.min(input.tokens().total() / 2).max(1);
+                let halves = std::iter::successors(Some(most), |tokens| Some(tokens / 2).filter(|tokens| *tokens > 0));
+                let mut plans = halves.map(|tokens| input.plan(tokens));
+                let first = plans.next().unwrap_or_else(|| input.plan(most));
+                if first.is_ok() { first } else { plans.find(Result::is_ok).unwrap_or(first) }
+            }
         };
-        let plan = input.plan(keep_tokens).map_err(CompactionError::from)?;
+        let plan = plan.map_err(CompactionError::from)?;
         let mut entries = Vec::new();
         if self.core.hooks.takes(HookKind::SessionBeforeCompact) {
             for index in session.tree().path(session.leaf()) {
@@ -315,7 +322,12 @@ impl AgentHarness {
 }
 
 /// Writes a compaction, if the leaf is still the one that was summarized.
-fn commit(store: &mut Store, leaf: Option<&EntryId>, result: &CompactionResult, now_ms: i64) -> Result<EntryId, AgentError> {
+pub(super) fn commit(
+    store: &mut Store,
+    leaf: Option<&EntryId>,
+    result: &CompactionResult,
+    now_ms: i64,
+) -> Result<EntryId, AgentError> {
     if store.session.leaf_id().as_ref() != leaf {
         return Err(AgentError::StaleLeaf);
     }
