@@ -2,8 +2,8 @@
 //!
 //! # Invariants
 //! - Environment, folders, clock, ids and streams come from [`Surroundings`] alone.
-//! - What a command prints goes through [`Ui`]: data on standard output, all else on standard error.
-//! - Every end of a run has an exit code of [`ErrorKind`](error::ErrorKind) or [`Outcome`]; a closed pipe is no error,
+//! - What a command prints goes through `Ui`: data on standard output, all else on standard error.
+//! - Every end of a run has the exit code of its `ErrorKind` or `Outcome`; a closed pipe is no error,
 //!   a panic is our bug.
 
 use std::ffi::OsString;

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::session::context::ModelRef;
 use crate::session::entry::{Entry, format_timestamp};
+use crate::session::message::Message;
 use crate::storage::list::SessionSummary;
 use crate::storage::reference::entry_text;
 
@@ -69,11 +70,28 @@ pub(super) fn model_text(model: Option<&ModelRef>) -> Option<String> {
     Some(format!("{}/{}", model.provider.as_deref().unwrap_or("unknown"), model.model_id.as_deref().unwrap_or("unknown")))
 }
 
-/// What an entry is and says: role or type, then its text. Not yet fit for a terminal.
+/// The columns of a line that holds text of a session where no terminal says how many there are.
+pub(super) const PIPE_COLUMNS: usize = 120;
+
+/// What an entry is and says: role or type, then its text, or what it calls. Not yet fit for a terminal.
 pub(super) fn entry_line(entry: &Entry) -> String {
-    let what = entry.message().map_or_else(|| entry.kind.wire_type().to_owned(), |message| message.role().as_wire().to_owned());
+    let what = match entry.message() {
+        Some(Message::ToolResult(result)) => format!("toolResult {}", result.tool_name),
+        Some(message) => message.role().as_wire().to_owned(),
+        None => entry.kind.wire_type().to_owned(),
+    };
     let text = entry_text(entry);
-    if text.trim().is_empty() { what } else { format!("{what}: {text}") }
+    if !text.trim().is_empty() {
+        return format!("{what}: {text}");
+    }
+    match entry.message() {
+        Some(Message::Assistant(message)) => {
+            let calls: Vec<_> = message.tool_calls().map(|call| call.name.as_str()).collect();
+            let failure = message.error_message.as_deref().map(|error| format!(" ({error})")).unwrap_or_default();
+            if calls.is_empty() { format!("{what}{failure}") } else { format!("{what}: calls {}{failure}", calls.join(", ")) }
+        }
+        _ => what,
+    }
 }
 
 /// A path in JSON.

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - New entries form a chain from the leaf; their ids are new in the file, and the leaf never moves to an entry that is
 //!   not on disk.
-//! - A handle that [follows](Position::Follow) takes the leaf under the lock of each append, as a one-shot command
+//! - A handle that follows the file takes the leaf under the lock of each append, as a one-shot command
 //!   should. One that [holds](Session::hold) its own leaf goes on from there whatever others append, so that of two
 //!   long-lived programs the later one becomes a branch.
 

@@ -101,7 +101,7 @@ impl Repo {
         Ok(listing)
     }
 
-    /// The most recent session of a cwd that has a message; see [`same_cwd`] for what counts as the same.
+    /// The most recent session of a cwd that has a message; see [`Repo::same_cwd`] for what counts as the same.
     ///
     /// # Errors
     /// When the root cannot be read.

@@ -88,8 +88,8 @@ Go on
 $ pi-sessions context demo --explain
 - m1       0  model_change: mock/mock-1  (replaced by the compaction's summary)
 - u1       0  user: Fix the login bug  (replaced by the compaction's summary)
-- a1       0  assistant  (replaced by the compaction's summary)
-- r1       0  toolResult: fn login() { panic!() }  (replaced by the compaction's summary)
+- a1       0  assistant: calls read  (replaced by the compaction's summary)
+- r1       0  toolResult read: fn login() { panic!() }  (replaced by the compaction's summary)
 - a2       0  assistant: The function is empty.  (replaced by the compaction's summary)
 + u3       5  user: Write a test first
 + a4       4  assistant: Here is a test.
@@ -115,15 +115,15 @@ $ pi-sessions context demo --explain --json
 {"entryId":"u4","type":"message","role":"user","tokens":2,"included":true,"reason":"on the path"}
 "#);
     assert_snapshot!(compacted().terminal(60).var("NO_COLOR", "1").run("context demo --explain").stdout, @r#"
-- m1       0  model_cha…  (replaced by the compaction's summary)
-- u1       0  user: Fix…  (replaced by the compaction's summary)
-- a1       0  assistant  (replaced by the compaction's summary)
-- r1       0  toolResul…  (replaced by the compaction's summary)
-- a2       0  assistant…  (replaced by the compaction's summary)
+- m1       0  model_chang…  (replaced by the compaction's summary)
+- u1       0  user: Fix t…  (replaced by the compaction's summary)
+- a1       0  assistant:…  (replaced by the compaction's summary)
+- r1       0  toolResult…  (replaced by the compaction's summary)
+- a2       0  assistant:…  (replaced by the compaction's summary)
 + u3       5  user: Write a test first
 + a4       4  assistant: Here is a test.
-- l1       0  label: di…  (entries of this type are not shown to the model)
-- n1       0  session_i…  (entries of this type are not shown to the model)
+- l1       0  label: diag…  (entries of this type are not shown to the model)
+- n1       0  session_inf…  (entries of this type are not shown to the model)
 + k1       8  compaction:…  (summary of what was compacted)
 + u4       2  user: Go on
 "#);
@@ -136,6 +136,7 @@ $ pi-sessions context demo --json
 {"messages":[{"role":"compactionSummary","summary":"The login function was empty.","tokensBefore":178,"timestamp":1796032800000},{"role":"user","content":[{"type":"text","text":"Write a test first"}],"timestamp":1796031000000},{"role":"assistant","content":[{"type":"text","text":"Here is a test."}],"api":"openai-completions","provider":"mock","model":"mock-2","usage":{"input":170,"output":8,"cacheRead":0,"cacheWrite":0,"totalTokens":178,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"stopReason":"stop","timestamp":1796031001000},{"role":"user","content":"Go on","timestamp":1796032801000}],"thinkingLevel":"off","model":{"provider":"mock","modelId":"mock-2"},"activeToolNames":null}
 "#);
     assert_eq!(compacted().run("context demo --format pi").stdout, compacted().run("context demo --json").stdout);
+    assert_eq!(compacted().run("context demo --json --format text").code, 2);
 }
 
 #[test]

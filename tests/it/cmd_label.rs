@@ -49,6 +49,26 @@ note: there is no label on u3
 }
 
 #[test]
+fn a_label_that_two_entries_have_names_neither() {
+    let env = TestEnv::new();
+    env.session("demo", DEMO);
+    assert_snapshot!(env.run("label demo u3 diagnosis"), @r#"
+$ pi-sessions label demo u3 diagnosis
+--- stderr
+note: another entry has this label too, so that it names neither of them
+labelled "diagnosis": u3
+"#);
+    assert_snapshot!(env.run("path demo --at diagnosis"), @r#"
+$ pi-sessions path demo --at diagnosis
+--- stderr
+error: "diagnosis" is ambiguous: 2 entries
+Hint: a2 (assistant: The function is empty.)
+Hint: u3 (user: Write a test first)
+--- exit code 2
+"#);
+}
+
+#[test]
 fn wrong_labels_are_wrong_usage() {
     let env = TestEnv::new();
     env.session("demo", DEMO);

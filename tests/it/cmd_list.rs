@@ -47,7 +47,7 @@ ID                                    ACTIVITY                  MSGS  BRANCHES  
 019ad3c5-bbbb-7000-8000-000000000002  2026-11-30T11:30:00.000Z     1         1  /home/me/project  What does this do?
 other                                 2026-11-30T11:10:00.000Z     1         1  /home/me/other    Elsewhere
 019ad3c5-aaaa-7000-8000-000000000001  2026-11-30T09:30:01.000Z     8         2  /home/me/project  Login bug
-empty                                 2026-11-30T09:00:00.000Z     0         0  /home/me/project  (no message)
+empty                                 2026-11-30T09:00:00.000Z     0         0  /home/me/project  (no user message)
 --- stderr
 note: the root (from default) is [TMP]/data/sessions
 note: left out: not a session, its first line is no session header: [TMP]/data/sessions/--home-me-project--/notes.jsonl
@@ -167,6 +167,33 @@ note: no session works in this folder (--all shows those of all folders): /nowhe
 }
 
 #[test]
+fn a_damaged_session_is_listed_and_told() {
+    let env = TestEnv::new();
+    env.session("torn", &format!("{}\n{{\"type\":\"mess", DEMO.trim()));
+    assert_snapshot!(env.run("list"), @r#"
+$ pi-sessions list
+ID    ACTIVITY                  MSGS  BRANCHES  NAME OR FIRST MESSAGE
+torn  2026-11-30T09:30:01.000Z     8         2  Login bug
+--- stderr
+note: 1 session has lines that cannot be read as they should (pi-sessions check tells which)
+"#);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_folder_is_the_same_by_its_name_and_by_its_link() {
+    let env = TestEnv::new();
+    let (real, link) = (env.path().join("real"), env.path().join("link"));
+    std::fs::create_dir(&real).expect("a folder");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    env.session_of("by-name", &real.to_string_lossy(), &said(5, "x"));
+    env.session_of("by-link", &link.to_string_lossy(), &said(6, "x"));
+    for cwd in [&real, &link] {
+        assert_eq!(env.run(&format!("list --json --cwd {}", cwd.display())).stdout.lines().count(), 2);
+    }
+}
+
+#[test]
 fn forks_are_marked() {
     let env = TestEnv::new();
     let source = env.session("019ad3c5-aaaa-7000-8000-000000000001", DEMO);
@@ -187,7 +214,7 @@ copy                                  2026-11-30T11:05:00.000Z     1         1  
     assert_snapshot!(env.terminal(72).var("NO_COLOR", "1").run("list"), @r#"
 $ pi-sessions list
 ID        ACTIVITY        MSGS  BRANCHES  NAME OR FIRST MESSAGE
-copy      55 minutes ago     1         1  And now?  (fork of 019ad3c5)
+copy      55 minutes ago     1         1  And now?  (fork)
 019ad3c5  2 hours ago        8         2  Login bug
 "#);
 }

@@ -1,5 +1,6 @@
 //! The integration tests, in one binary.
 
+mod cases;
 mod cmd_append;
 mod cmd_check;
 mod cmd_completions;
@@ -18,9 +19,11 @@ mod cmd_new;
 mod cmd_path;
 mod cmd_show;
 mod cmd_tree;
+mod conformance;
 mod crash;
 mod golden;
 mod llm;
+mod pi_continue;
 mod process;
 mod processes;
 mod properties;

@@ -33,6 +33,27 @@ fn the_command_works_in_its_folder_and_prints_plainly_in_a_pipe() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_new_session_works_in_the_folder_as_the_shell_names_it() {
+    let env = TestEnv::new();
+    let (real, link) = (env.path().join("real"), env.path().join("link"));
+    std::fs::create_dir(&real).expect("a folder");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    let cwd = |pwd: &Path| {
+        let mut command = command(&env);
+        command.args(["new", "--json"]).current_dir(&link).env("PWD", pwd);
+        let made: serde_json::Value = serde_json::from_slice(&command.output().expect("the command").stdout).expect("JSON");
+        let text = std::fs::read_to_string(made["path"].as_str().expect("a path")).expect("the file");
+        serde_json::from_str::<serde_json::Value>(&text).expect("a header")["cwd"].as_str().expect("a cwd").to_owned()
+    };
+    assert_eq!(cwd(&link), link.to_string_lossy());
+    // A PWD that is another folder, or none, says nothing.
+    let real = std::fs::canonicalize(&real).expect("a folder");
+    assert_eq!(cwd(env.path()), real.to_string_lossy());
+    assert_eq!(cwd(Path::new("nonsense")), real.to_string_lossy());
+}
+
+#[test]
 fn a_closed_pipe_is_no_error() {
     let env = TestEnv::new();
     let line = r#"{"type":"message","id":"u","parentId":null,"message":{"role":"user","content":"TEXT"}}"#;
@@ -58,6 +79,17 @@ fn ctrl_c_ends_a_command_with_130() {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success());
     assert_eq!(child.wait().expect("an end").code(), Some(130), "{note}");
     assert_eq!(std::fs::read_to_string(path).expect("the file").lines().count(), 12);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_an_error() {
+    let env = TestEnv::new();
+    env.session("demo", DEMO);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+    let mut child = command(&env).args(["path", "demo"]).stdout(full).spawn().expect("the command");
+    assert!(stderr(&mut child).starts_with("error: cannot write the output\nCaused by: "));
+    assert_eq!(child.wait().expect("an end").code(), Some(1));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use crate::cli::args::SessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
 use crate::cli::refer::{find_entry, open_session, wire_type};
-use crate::cli::text::{lines, one_line, pad};
+use crate::cli::text::{cut, lines, one_line, one_line_start, pad, width};
 use crate::cli::ui::{Look, Ui};
-use crate::cli::view::{ModelView, count, entry_line, grouped};
+use crate::cli::view::{ModelView, PIPE_COLUMNS, count, entry_line, grouped, size};
 use crate::compaction::tokens::estimate_message;
 use crate::llm::{WireTarget, anthropic_messages, openai_completions};
 use crate::session::context::{Projection, Reason};
@@ -109,6 +109,9 @@ pub(super) fn run(args: &ContextArgs, invocation: &mut Invocation<'_>) -> Result
         micro_compaction: args.micro || context.micro_compaction == Some(true),
         truncation: args.truncate || context.truncation == Some(true),
     };
+    if ui.is_json() && args.format == Some(Format::Text) {
+        return Err(CliError::usage("--format text is no JSON, which --json asks for"));
+    }
     match args.format.unwrap_or(if ui.is_json() { Format::Pi } else { Format::Text }) {
         Format::Pi => ui.json(&PiView {
             messages: projection.messages.iter().map(|projected| &projected.message).collect(),
@@ -182,7 +185,7 @@ fn print_block(block: &Block, ui: &mut Ui) -> Result<(), CliError> {
         }
         Block::Image { data, mime_type, .. } => {
             let bytes = data.len() as u64 / 4 * 3;
-            format!("[image {}, {}]", one_line(mime_type), crate::cli::view::size(bytes))
+            format!("[image {}, {}]", one_line(mime_type), size(bytes))
         }
         Block::ToolCall(call) => {
             let name = ui.paint(Look::Name, &one_line(&call.name));
@@ -219,7 +222,7 @@ fn explain(projection: &Projection, session: &Session, ui: &mut Ui) -> Result<()
     }
     let columns = ui.columns();
     let ids: Vec<_> = rows.iter().map(|(index, ..)| one_line(tree.id(*index).as_str())).collect();
-    let id_columns = ids.iter().map(|id| crate::cli::text::width(id)).max().unwrap_or(0);
+    let id_columns = ids.iter().map(|id| width(id)).max().unwrap_or(0);
     let tokens_columns = rows.iter().map(|(.., tokens)| grouped(*tokens).len()).max().unwrap_or(0).max(6);
     for ((index, reason, tokens), id) in rows.iter().zip(&ids) {
         let entry = session.read().entry(*index)?;
@@ -230,9 +233,9 @@ fn explain(projection: &Projection, session: &Session, ui: &mut Ui) -> Result<()
             other => format!("  ({})", other.describe()),
         };
         let used = 2 + id_columns + 2 + tokens_columns + 2;
-        let left = columns.map(|columns| columns.saturating_sub(used + crate::cli::text::width(&why)).max(10));
-        let text = crate::cli::text::one_line_start(&text, 120);
-        let text = crate::cli::text::cut(&text, left);
+        let left = columns.unwrap_or(PIPE_COLUMNS).saturating_sub(used + width(&why)).max(12);
+        let text = one_line_start(&text, left);
+        let text = cut(&text, Some(left));
         let line = format!("{mark} {}  {:>tokens_columns$}  {text}{why}", pad(id, id_columns), grouped(*tokens));
         let look = if reason.is_included() { None } else { Some(Look::Dim) };
         ui.line(&look.map_or(line.clone(), |look| ui.paint(look, &line)))?;

@@ -62,7 +62,7 @@ pub(super) fn run(args: &ForkArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     };
     let cwd = args.cwd.absolute(&invocation.surroundings.cwd);
     let mut fork = invocation.repo()?.fork(&source, &ForkOptions { what, cwd })?;
-    if let Some(name) = &args.name {
+    if let Some(name) = args.name.as_ref().filter(|name| !name.trim().is_empty()) {
         fork.session.set_name(name)?;
     }
     let ui = &mut *invocation.ui;

@@ -74,6 +74,11 @@ pub(super) fn run(args: &LabelArgs, invocation: &mut Invocation<'_>) -> Result<O
         }
         None => read_labels(session.read())?.get(target_id.as_str()).map(str::to_owned),
     };
+    if let (Some(_), Some(label)) = (wanted, &label)
+        && read_labels(session.read())?.find(label).filter(|id| session.tree().find(id.as_str()).is_some()).count() > 1
+    {
+        invocation.ui.note("another entry has this label too, so that it names neither of them");
+    }
     let ui = &mut *invocation.ui;
     match (wanted, &label) {
         (Some(_), Some(label)) => ui.done(&format!("labelled {label:?}: {target_id}")),

@@ -13,7 +13,7 @@ use crate::cli::folder::{SameFolder, absolute};
 use crate::cli::invocation::Invocation;
 use crate::cli::text::{cut, one_line, one_line_start, pad, width};
 use crate::cli::ui::Look;
-use crate::cli::view::{SummaryView, age, count, path_text};
+use crate::cli::view::{PIPE_COLUMNS, SummaryView, age, count, path_text};
 use crate::storage::list::{Listing, SessionSummary};
 use crate::storage::repo::id_in_file_name;
 
@@ -106,6 +106,11 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         let files = count(skipped.len() as u64, "file is no session and was", "files are no sessions and were");
         ui.note(&format!("{files} left out (-v tells why)"));
     }
+    let damaged = sessions.iter().filter(|session| session.damaged_lines > 0).count() as u64;
+    if damaged > 0 {
+        let what = count(damaged, "session has lines", "sessions have lines");
+        ui.note(&format!("{what} that cannot be read as they should (pi-sessions check tells which)"));
+    }
     if hidden > 0 {
         ui.note(&format!(
             "{} hidden (--empty shows them)",
@@ -171,7 +176,7 @@ impl Row {
         let (title, look) = match (&session.name, &session.first_message) {
             (Some(name), _) => (one_line(name), Some(Look::Name)),
             (None, Some(message)) => (one_line_start(message, 200), None),
-            (None, None) => ("(no message)".to_owned(), Some(Look::Dim)),
+            (None, None) => ("(no user message)".to_owned(), Some(Look::Dim)),
         };
         Self {
             id: shorten(&id),
@@ -179,7 +184,7 @@ impl Row {
             messages: session.message_count.to_string(),
             branches: session.branches.to_string(),
             cwd: with_cwd.then(|| one_line(&session.cwd)),
-            title: if on_terminal { title } else { one_line_start(&title, 200) },
+            title,
             look,
             fork_of: parent
                 .map(|parent| id_in_file_name(Path::new(parent)).map(shorten).unwrap_or_else(|| "a session".to_owned())),
@@ -238,9 +243,15 @@ fn print_table(
         if let Some(cwd) = &row.cwd {
             line.push_str(&format!("{}  ", pad(&cut_start(cwd, cwd_columns), cwd_columns)));
         }
-        let fork = row.fork_of.as_ref().map(|parent| format!("  (fork of {parent})")).unwrap_or_default();
+        // The parent's id is for who has the room.
+        let has_room = columns.is_none_or(|columns| columns >= used + 60);
+        let fork = match &row.fork_of {
+            Some(parent) if has_room => format!("  (fork of {parent})"),
+            Some(_) => "  (fork)".to_owned(),
+            None => String::new(),
+        };
         let left = columns.map(|columns| columns.saturating_sub(used + width(&fork)).max(10));
-        let title = cut(&row.title, left);
+        let title = cut(&row.title, Some(left.unwrap_or(PIPE_COLUMNS)));
         line.push_str(&row.look.map_or_else(|| title.to_string(), |look| ui.paint(look, &title)));
         line.push_str(&ui.paint(Look::Dim, &fork));
         ui.line(line.trim_end())?;

@@ -47,7 +47,7 @@ pub(super) fn run(args: &NewArgs, invocation: &mut Invocation<'_>) -> Result<Out
     let cwd = args.cwd.absolute(&invocation.surroundings.cwd).unwrap_or_else(|| invocation.here());
     let repo = invocation.repo()?;
     let mut session = repo.create(NewSession { cwd, id, ..NewSession::default() })?;
-    if let Some(name) = &args.name {
+    if let Some(name) = args.name.as_ref().filter(|name| !name.trim().is_empty()) {
         session.set_name(name)?;
     }
     let path = session.read().path().map(path_text).unwrap_or_default();

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - Reading never writes and needs no right to write. Only an append, an upgrade and an explicit rewrite change a file.
 //! - What is in the tree is in the file. Bytes before the file's known length are never changed by an append.
-//! - A handle notices when its file was removed, replaced or shortened before it writes (see [`writer`]).
+//! - A handle notices when its file was removed, replaced or shortened before it writes (see `writer`).
 //!
 //! # Format history
 //! - Version 1: no ids, a chain in file order. Read, and upgraded by the first append.
@@ -24,9 +24,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::session::entry::{Entry, FORMAT_VERSION, Header};
-use crate::session::tree::{EntryIndex, SessionTree};
+use crate::session::json::well_formed;
+use crate::session::tree::{EntryHead, EntryIndex, SessionTree};
 use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
 use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, StorageError};
+use codec::Head;
 use reader::{Index, Source};
 
 pub(crate) use edit::{clear_member, replace_member};
@@ -246,6 +248,21 @@ impl SessionRead for JsonlStorage {
 /// Reads the record of an entry. The tree decides what its id and parent are, should a line name them twice.
 pub(crate) fn decode_line(line: &[u8], tree: &SessionTree, index: EntryIndex) -> Option<Entry> {
     codec::decode_entry(line).map(|entry| Entry { id: tree.id(index), parent_id: tree.parent_id(index), ..entry })
+}
+
+/// Adds the entry in a line of [`encode_line`] to a tree, with what opening a file takes from it.
+pub(crate) fn push_line(tree: &mut SessionTree, line: &[u8]) -> Result<(), StorageError> {
+    if let Head::Entry(head) = codec::read_head_slowly(&well_formed(line)) {
+        let head = EntryHead {
+            id: &head.id,
+            parent_id: head.parent_id.as_deref(),
+            entry_type: head.entry_type,
+            role: head.role,
+            leaf_target: head.leaf_target.as_ref().map(Option::as_deref),
+        };
+        tree.push(head).map_err(StorageError::TooManyEntries)?;
+    }
+    Ok(())
 }
 
 /// The record of an entry, without a newline.
