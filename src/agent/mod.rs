@@ -2,7 +2,7 @@
 //!
 //! [`Agent`] keeps its transcript in memory. [`AgentHarness`] owns an open session: what is said goes to the file in one
 //! write a turn, the context is compacted when it grows too large, and branches are left and found again. Both run the
-//! same loop ([`turn`]), call the same [`tools`] and [`hooks`] and tell the same [events](event::AgentEvent).
+//! same loop (`turn`), call the same [`tools`] and [`hooks`] and tell the same [events](event::AgentEvent).
 //!
 //! # Invariants
 //! - One operation at a time: a run, a compaction, a navigation. A second one is refused as [`AgentError::Busy`].
