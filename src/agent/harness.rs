@@ -46,7 +46,7 @@ use crate::storage::{StorageError, jsonl};
 
 pub use compact::CompactOptions;
 pub use navigate::{NavigateOptions, NavigateSummary};
-pub use options::{CompactionOptions, FlushPolicy, HarnessOptions, SummaryBy};
+pub use options::{CompactionOptions, FlushPolicy, HarnessOptions, ModelCompaction, SummaryBy};
 use pending::Store;
 
 /// An agent on a session.

@@ -9,6 +9,7 @@ use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
 
 mod append;
+mod chat;
 mod check;
 mod completions;
 mod config;
@@ -24,7 +25,7 @@ mod name;
 mod new;
 mod path;
 mod show;
-mod tree;
+pub(in crate::cli) mod tree;
 
 /// What is to be done.
 #[derive(Debug, clap::Subcommand)]
@@ -36,6 +37,8 @@ pub enum Command {
     Path(path::PathArgs),
     Context(context::ContextArgs),
     Append(append::AppendArgs),
+    Chat(chat::ChatArgs),
+    Resume(chat::ResumeArgs),
     Goto(goto::GotoArgs),
     Fork(fork::ForkArgs),
     Name(name::NameArgs),
@@ -62,6 +65,8 @@ impl Command {
             Self::Path(args) => path::run(&args, invocation),
             Self::Context(args) => context::run(&args, invocation),
             Self::Append(args) => append::run(&args, invocation),
+            Self::Chat(args) => chat::run(&args, invocation),
+            Self::Resume(args) => chat::resume(&args, invocation),
             Self::Goto(args) => goto::run(&args, invocation),
             Self::Fork(args) => fork::run(&args, invocation),
             Self::Name(args) => name::run(&args, invocation),

@@ -271,7 +271,6 @@ impl Summarizer {
 /// How much a model thinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it, and clap would show the words in the help")]
 pub enum ThinkingLevel {
     Off,
     Minimal,
@@ -359,7 +358,6 @@ impl TryFrom<ProgramForm> for Program {
 /// `[hooks]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "each is the hook of its name")]
 pub struct HookFields {
     pub before_agent_start: Option<Program>,
     pub context: Option<Program>,

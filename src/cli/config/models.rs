@@ -255,11 +255,6 @@ impl Known {
         };
         Ok(ServedModel { provider, model: self.model.clone() })
     }
-
-    /// Whether it answers without a network.
-    pub fn is_offline(&self) -> bool {
-        self.server.api == Api::Offline
-    }
 }
 
 impl ModelSource for Models {
