@@ -394,18 +394,18 @@ pub(super) fn commit(
     result: &CompactionResult,
     now_ms: i64,
 ) -> Result<EntryId, AgentError> {
-    if store.session.leaf_id().as_ref() != leaf {
-        return Err(AgentError::StaleLeaf);
-    }
     let durability = store.durability();
     let made = store.session.append_with(
         &mut |batch| {
-            batch.push_with(|id| EntryKind::Compaction(result.clone().into_compaction(id, now_ms)));
+            // Under the lock of the file: a session that follows its leaf may just have learnt of another one.
+            if batch.leaf() == leaf {
+                batch.push_with(|id| EntryKind::Compaction(result.clone().into_compaction(id, now_ms)));
+            }
             Ok(())
         },
         durability,
     )?;
-    Ok(made.into_iter().next().expect("one entry was pushed, so one was made"))
+    made.into_iter().next().ok_or(AgentError::StaleLeaf)
 }
 
 /// A provider as the model that writes summaries.

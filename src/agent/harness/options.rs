@@ -56,6 +56,16 @@ pub enum SummaryBy {
     Extractive,
 }
 
+/// Which leaf a harness goes on from when somebody else appends to its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeafPolicy {
+    /// Its own, so that of two programs that go on the later one becomes a branch.
+    #[default]
+    Own,
+    /// That of the file, as a command should that does one thing. A summary that was made meanwhile is not written.
+    File,
+}
+
 /// When and how a context is compacted.
 #[derive(Clone, Debug)]
 pub struct CompactionOptions {
@@ -146,6 +156,8 @@ pub struct HarnessOptions {
     pub extensions: Vec<Arc<dyn ContextExtension>>,
     /// Where the file for what could not be written goes.
     pub fs: Arc<dyn Fs>,
+    /// Which leaf it goes on from.
+    pub leaf: LeafPolicy,
     /// The mark that the session is in use, kept until the harness is closed.
     pub owner: Option<OwnerLock>,
 }
@@ -179,6 +191,7 @@ impl HarnessOptions {
             max_turns: DEFAULT_MAX_TURNS,
             extensions: Vec::new(),
             fs: Arc::new(StdFs),
+            leaf: LeafPolicy::Own,
             owner: None,
         }
     }

@@ -13,16 +13,15 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 use crate::agent::tools::Env;
-use crate::agent::{AgentHarness, Events, RunOutcome};
+use crate::agent::{AgentError, AgentHarness, Events, RunOutcome};
 use crate::cli::chat::lines::TypedLines;
 use crate::cli::chat::printer::{Printer, Show};
-use crate::cli::chat::setup::{InUse, Made, Setup, agent_error};
+use crate::cli::chat::setup::{InUse, Made, MakeOptions, Setup, agent_error};
 use crate::cli::chat::slash;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::ui::Ui;
 use crate::storage::handle::Session;
-use crate::storage::lock::OwnerLock;
 
 /// A harness at work.
 pub struct Conversation {
@@ -49,10 +48,8 @@ pub struct Parts<'a> {
     pub in_use: InUse,
     /// The folder of the tools.
     pub cwd: &'a Path,
-    /// The thinking level, if the user asked for one.
-    pub thinking: Option<&'a str>,
-    /// The mark that the session is in use.
-    pub owner: Option<OwnerLock>,
+    /// What else it is made of.
+    pub options: MakeOptions<'a>,
 }
 
 /// How something ended.
@@ -77,8 +74,8 @@ impl Conversation {
         let no_threads = |error| CliError::new(ErrorKind::Io, "the system gives no threads").because(error);
         let runtime = runtime.map_err(no_threads)?;
         let interrupts = Interrupts::listen();
-        let Parts { session, in_use, cwd, thinking, owner } = parts;
-        let Made { harness, env } = runtime.block_on(setup.make(session, in_use, cwd, thinking, owner))?;
+        let Parts { session, in_use, cwd, options } = parts;
+        let Made { harness, env } = runtime.block_on(setup.make(session, in_use, cwd, options))?;
         let events = harness.subscribe();
         let printer = Printer::new(show);
         let (harness, later) = (Arc::new(harness), VecDeque::new());
@@ -148,14 +145,24 @@ impl Conversation {
         })
     }
 
+    /// As [`Conversation::drive`], for an operation of the harness.
+    pub fn operate<T: Send + 'static>(
+        &mut self,
+        work: impl Future<Output = Result<T, AgentError>> + Send + 'static,
+        ui: &mut Ui,
+    ) -> Result<Ended<T>, CliError> {
+        match self.drive(work, ui)? {
+            Ended::By(Ok(done)) => Ok(Ended::By(done)),
+            Ended::By(Err(error)) => Err(agent_error(error)),
+            Ended::Left => Ok(Ended::Left),
+        }
+    }
+
     /// Says something, and runs until the model has nothing more to do.
     pub fn prompt(&mut self, text: String, ui: &mut Ui) -> Result<Ended<RunOutcome>, CliError> {
         self.printer.expect_typed();
         let harness = self.harness.clone();
-        match self.drive(async move { harness.prompt(text).await }, ui)? {
-            Ended::By(outcome) => Ok(Ended::By(outcome.map_err(agent_error)?)),
-            Ended::Left => Ok(Ended::Left),
-        }
+        self.operate(async move { harness.prompt(text).await }, ui)
     }
 
     /// The session's file, if anything was said in it.

@@ -11,3 +11,4 @@ pub mod printer;
 pub mod rounds;
 pub mod setup;
 pub mod slash;
+pub mod summarizing;

@@ -6,14 +6,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::agent::harness::{CompactOptions, NavigateOptions, NavigateSummary, SummaryBy};
+use crate::agent::harness::{CompactOptions, NavigateOptions, NavigateSummary};
 use crate::agent::{EndReason, RunOutcome};
 use crate::cli::Outcome;
 use crate::cli::chat::conversation::{Conversation, Ended, Parts};
 use crate::cli::chat::event_view::EventView;
 use crate::cli::chat::lines::{Lines, Typed};
 use crate::cli::chat::printer::Show;
-use crate::cli::chat::setup::{Setup, agent_error};
+use crate::cli::chat::setup::{MakeOptions, Setup, agent_error};
 use crate::cli::chat::slash::{self, Slash};
 use crate::cli::commands::tree::draw;
 use crate::cli::config::models::full_name;
@@ -91,15 +91,8 @@ impl Opened {
         }
         let owner = match session.read().path() {
             Some(path) if !options.is_forced => {
-                let mark = mark(invocation);
-                let taken = OwnerLock::take(&fs, path, &mark);
-                let hints = |error: CliError| match error.kind {
-                    ErrorKind::Busy => error
-                        .hint(format!("work on a copy: pi-sessions chat {name} --fork"))
-                        .hint(format!("do it all the same: pi-sessions chat {name} --force")),
-                    _ => error,
-                };
-                Some(taken.map_err(|error| hints(error.into()))?)
+                let copy = format!("pi-sessions chat {name} --fork");
+                Some(own(path, &copy, &format!("pi-sessions chat {name} --force"), invocation)?)
             }
             Some(_) | None => None,
         };
@@ -109,8 +102,19 @@ impl Opened {
     }
 }
 
+/// Takes a session for this command. `copy` and `force` are commands that help where somebody else has it.
+pub fn own(path: &Path, copy: &str, force: &str, invocation: &Invocation<'_>) -> Result<OwnerLock, CliError> {
+    OwnerLock::take(&invocation.surroundings.fs, path, &mark(invocation)).map_err(|error| {
+        let error = CliError::from(error);
+        match error.kind {
+            ErrorKind::Busy => error.hint(format!("work on a copy: {copy}")).hint(format!("do it all the same: {force}")),
+            _ => error,
+        }
+    })
+}
+
 /// What others are told of who holds the session.
-pub fn mark(invocation: &Invocation<'_>) -> String {
+fn mark(invocation: &Invocation<'_>) -> String {
     let since = crate::session::entry::format_timestamp(invocation.now_ms());
     format!("{} since {since}", invocation.surroundings.process)
 }
@@ -238,7 +242,8 @@ impl<'a, 'b> Rounds<'a, 'b> {
     fn converse(&mut self, opened: Opened) -> Result<(), CliError> {
         let Opened { session, cwd, owner, is_new } = opened;
         let in_use = self.setup.model(self.options.model.as_deref(), Some(&session), self.invocation)?;
-        let parts = Parts { session, in_use, cwd: &cwd, thinking: self.options.thinking, owner };
+        let options = MakeOptions { thinking: self.options.thinking, owner, ..MakeOptions::default() };
+        let parts = Parts { session, in_use, cwd: &cwd, options };
         let conversation = Conversation::open(&self.setup, parts, self.show, self.is_typed_into)?;
         if self.show == Show::Events {
             let (id, path) = conversation
@@ -364,7 +369,7 @@ impl<'a, 'b> Rounds<'a, 'b> {
         let summary = match slash::first_word(rest) {
             ("", _) => NavigateSummary::No,
             ("summarize" | "--summarize", instructions) => NavigateSummary::Made {
-                by: SummaryBy::Model,
+                by: conversation.harness.summary_by(),
                 instructions: Some(instructions.to_owned()).filter(|text| !text.is_empty()),
             },
             (other, _) => return Err(CliError::usage(format!("behind the entry stands summarize or nothing, not {other}"))),
@@ -377,10 +382,9 @@ impl<'a, 'b> Rounds<'a, 'b> {
         }
         let harness = conversation.harness.clone();
         let work = async move { harness.navigate(&target, NavigateOptions { summary }).await };
-        let Ended::By(navigation) = conversation.drive(work, self.invocation.ui)? else {
+        let Ended::By(navigation) = conversation.operate(work, self.invocation.ui)? else {
             return Ok(Flow::Leave(Outcome::Interrupted));
         };
-        let navigation = navigation.map_err(agent_error)?;
         let ui = &mut *self.invocation.ui;
         match (&navigation.leaf_id, navigation.moved) {
             (Some(leaf), true) => ui.note(&format!("the next message hangs from {leaf}")),
@@ -399,20 +403,17 @@ impl<'a, 'b> Rounds<'a, 'b> {
         let instructions = Some(instructions.to_owned()).filter(|text| !text.is_empty());
         let harness = conversation.harness.clone();
         let options = CompactOptions { instructions, ..CompactOptions::default() };
-        let Ended::By(done) = conversation.drive(async move { harness.compact(options).await }, self.invocation.ui)? else {
-            return Ok(Flow::Leave(Outcome::Interrupted));
-        };
-        done.map_err(agent_error)?;
-        Ok(Flow::Go)
+        let work = async move { harness.compact(options).await };
+        match conversation.operate(work, self.invocation.ui)? {
+            Ended::By(_) => Ok(Flow::Go),
+            Ended::Left => Ok(Flow::Leave(Outcome::Interrupted)),
+        }
     }
 
     fn go_on(&mut self) -> Result<Flow, CliError> {
         let Some(conversation) = &mut self.conversation else { return Ok(Flow::Go) };
         let harness = conversation.harness.clone();
-        let ended = match conversation.drive(async move { harness.continue_run().await }, self.invocation.ui)? {
-            Ended::By(outcome) => Ended::By(outcome.map_err(agent_error)?),
-            Ended::Left => Ended::Left,
-        };
+        let ended = conversation.operate(async move { harness.continue_run().await }, self.invocation.ui)?;
         self.ended(ended)
     }
 
@@ -512,10 +513,7 @@ impl<'a, 'b> Rounds<'a, 'b> {
         let (name, request) = (name.to_owned(), request.to_owned());
         conversation.printer.expect_typed();
         let work = async move { harness.prompt_skill(&env, &name, &request).await };
-        let ended = match conversation.drive(work, self.invocation.ui)? {
-            Ended::By(outcome) => Ended::By(outcome.map_err(agent_error)?),
-            Ended::Left => Ended::Left,
-        };
+        let ended = conversation.operate(work, self.invocation.ui)?;
         self.ended(ended)
     }
 

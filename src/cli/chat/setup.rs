@@ -7,7 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::agent::harness::{AgentHarness, CompactionOptions, HarnessOptions, ModelCompaction, SummaryBy, path_state};
+use crate::agent::harness::{
+    AgentHarness, CompactionOptions, HarnessOptions, LeafPolicy, ModelCompaction, SummaryBy, path_state,
+};
 use crate::agent::hook_program::HookProgram;
 use crate::agent::hooks::Hooks;
 use crate::agent::prompt::SystemPrompt;
@@ -48,6 +50,17 @@ pub struct InUse {
     pub served: ServedModel,
     /// Whether the user asked for it, so that the session notes it.
     pub is_asked: bool,
+}
+
+/// What else a harness is made of.
+#[derive(Debug, Default)]
+pub struct MakeOptions<'a> {
+    /// The thinking level, if the user asked for one.
+    pub thinking: Option<&'a str>,
+    /// The mark that the session is in use.
+    pub owner: Option<OwnerLock>,
+    /// Which leaf it goes on from.
+    pub leaf: LeafPolicy,
 }
 
 /// A harness and what its tools work in.
@@ -119,14 +132,8 @@ impl Setup {
     }
 
     /// A harness on `session`, whose tools work in `cwd`.
-    pub async fn make(
-        &self,
-        session: Session,
-        in_use: InUse,
-        cwd: &Path,
-        thinking: Option<&str>,
-        owner: Option<OwnerLock>,
-    ) -> Result<Made, CliError> {
+    pub async fn make(&self, session: Session, in_use: InUse, cwd: &Path, options: MakeOptions<'_>) -> Result<Made, CliError> {
+        let MakeOptions { thinking, owner, leaf } = options;
         let fields = &self.config.fields;
         let write_paths = match fields.tools.write_anywhere {
             Some(true) => WritePaths::Anywhere,
@@ -162,6 +169,7 @@ impl Setup {
             options.max_turns = max_turns.get();
         }
         options.owner = owner;
+        options.leaf = leaf;
         let harness = AgentHarness::new(session, options).map_err(agent_error)?;
         let model = &in_use.served.model;
         let is_noted = state.model.is_some_and(|noted| {

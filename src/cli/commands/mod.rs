@@ -11,6 +11,7 @@ use crate::cli::invocation::Invocation;
 mod append;
 mod chat;
 mod check;
+mod compact;
 mod completions;
 mod config;
 mod context;
@@ -41,6 +42,7 @@ pub enum Command {
     Resume(chat::ResumeArgs),
     Goto(goto::GotoArgs),
     Fork(fork::ForkArgs),
+    Compact(compact::CompactArgs),
     Name(name::NameArgs),
     Label(label::LabelArgs),
     Model(model::ModelArgs),
@@ -69,6 +71,7 @@ impl Command {
             Self::Resume(args) => chat::resume(&args, invocation),
             Self::Goto(args) => goto::run(&args, invocation),
             Self::Fork(args) => fork::run(&args, invocation),
+            Self::Compact(args) => compact::run(&args, invocation),
             Self::Name(args) => name::run(&args, invocation),
             Self::Label(args) => label::run(&args, invocation),
             Self::Model(args) => model::run(&args, invocation),
