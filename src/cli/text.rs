@@ -28,6 +28,11 @@ pub(super) fn one_line_start(text: &str, columns: usize) -> String {
     one_line(enough)
 }
 
+/// The beginning of a text in one line of at most `columns`.
+pub(super) fn short(text: &str, columns: usize) -> String {
+    cut(&one_line_start(text, columns), Some(columns)).into_owned()
+}
+
 /// Text of several lines: escape sequences and control characters go, line ends and tabs stay.
 pub(super) fn lines(text: &str) -> Cow<'_, str> {
     strip(text)

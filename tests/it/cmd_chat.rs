@@ -83,20 +83,56 @@ fn anthropic(text: &str) -> Answer {
 #[test]
 fn a_fresh_machine_has_a_turn_and_keeps_it() {
     let env = env();
-    assert_snapshot!(env.pipe("chat", "hello\n"), @"");
+    assert_snapshot!(env.pipe("chat", "hello\n"), @r#"
+$ pi-sessions chat
+This is the built-in offline model; no provider is configured. You said: hello
+--- stderr
+note: to go on: pi-sessions resume 019ad3c5-0000-7000-8000-000000000001
+"#);
     assert_eq!(
         messages(&env),
         ["user: hello", "assistant: This is the built-in offline model; no provider is configured. You said: hello"]
     );
-    assert_snapshot!(env.run("resume -p again"), @"");
+    assert_snapshot!(env.run("resume -p again"), @r#"
+$ pi-sessions resume -p again
+This is the built-in offline model; no provider is configured. You said: again
+--- stderr
+note: to go on: pi-sessions resume 019ad3c5-0000-7000-8000-000000000001
+"#);
     assert_eq!(messages(&env).len(), 4);
 }
 
 #[test]
 fn nothing_said_leaves_nothing() {
     let env = env();
-    assert_snapshot!(env.pipe("chat", " \n\n"), @"");
-    assert_snapshot!(env.answer("chat", "\n\n/help\n/tree\n/model\n"), @"");
+    assert_snapshot!(env.pipe("chat", " \n\n"), @r#"
+$ pi-sessions chat
+--- stderr
+note: there is nothing to say
+"#);
+    assert_snapshot!(env.answer("chat", "\n\n/help\n/tree\n/model\n"), @r#"
+$ pi-sessions chat
+--- stderr
+note: a new session with offline/echo; /help tells the commands
+> > > /tree             draws the session as a tree, the active path marked
+/goto ENTRY       goes back (or elsewhere): ENTRY is tN for the N-th message of yours, a label, an id, @prev;
+                  behind it: summarize [WHAT MATTERS], to leave a summary of what you come from
+/compact [WHAT]   summarizes older messages to make room; WHAT tells what matters
+/fork [ENTRY]     goes on in a new session, copied up to here or to ENTRY
+/name [NAME]      shows or sets the name of the session
+/model [MODEL]    shows or changes the model: PROVIDER/MODEL
+/context          shows how full the window is
+/skill NAME [...] sends the instructions of a skill, and what you add
+/continue         lets the model go on, after an error or a stop
+/help             shows this
+exit, quit        leave (also Ctrl-D)
+
+Lines that you type while the model works are sent with its next request. Ctrl-C stops it, twice leaves.
+A line that ends with \ goes on in the next line.
+> note: nothing was said yet
+> note: the model is offline/echo
+>
+"#);
     assert!(sessions(&env).is_empty());
 }
 
@@ -106,7 +142,14 @@ fn tools_of_the_offline_model_work_in_the_folder() {
     let run = env.pipe("chat", "write a.txt some text\n");
     assert_eq!(run.code, 0, "{run}");
     assert_eq!(fs::read_to_string(env.path().join("project/a.txt")).expect("the file"), "some text");
-    assert_snapshot!(env.run("chat -c -p 'read a.txt'"), @"");
+    assert_snapshot!(env.run("chat -c -p 'read a.txt'"), @r#"
+$ pi-sessions chat -c -p 'read a.txt'
+Offline model: the tools are done.
+- read gave: some text
+--- stderr
+* read a.txt (1 line)
+note: to go on: pi-sessions resume 019ad3c5-0000-7000-8000-000000000001
+"#);
     let run = env.run("chat -c -p 'write ../b.txt x'");
     assert!(run.stderr.contains("failed") && !env.path().join("b.txt").exists(), "{run}");
 }
@@ -128,7 +171,7 @@ fn events_are_objects_one_a_line() {
     let run = env.run("chat --json -p 'read a.txt'");
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{run}");
     let events: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let types: Vec<_> = events.iter().map(|event| event["type"].as_str().expect("a type")).filter(|it| *it != "message_update");
+    let types = events.iter().map(|event| event["type"].as_str().expect("a type")).filter(|it| *it != "message_update");
     let types: Vec<_> = types.collect();
     assert_eq!(
         types,
@@ -229,6 +272,7 @@ fn an_overflow_leads_to_one_compaction_and_one_retry() {
             say("The summary of it all"),
             say("three"),
             overflow(),
+            say("The second summary"),
             overflow(),
         ]);
         configure(&env, api, &server.url, "");
@@ -244,7 +288,7 @@ fn an_overflow_leads_to_one_compaction_and_one_retry() {
         assert!(received[4].body.len() < received[2].body.len());
         let text = fs::read_to_string(&sessions(&env)[0]).expect("the session");
         assert_eq!(text.matches(r#""type":"compaction""#).count(), 1);
-        // Nothing is left to compact, so the second one ends with the error.
+        // Compacted once and tried once more; then the error is the answer's.
         let run = env.run("chat -c -p fourth");
         assert!(run.code == 1 && run.stderr.contains("does not fit into the model's window"), "{run}");
         assert!(run.stderr.contains("compact"), "{run}");
@@ -257,11 +301,15 @@ fn a_session_is_held_while_it_is_talked_in() {
     let path = env.session_of("demo", &env.path().join("project").to_string_lossy(), DEMO);
     let fs: std::sync::Arc<dyn pi_sessions::storage::fs::Fs> = std::sync::Arc::new(pi_sessions::storage::fs::StdFs);
     let owner = pi_sessions::storage::lock::OwnerLock::take(&fs, &path, "pid 1 on elsewhere since noon").expect("nobody has it");
-    assert_snapshot!(env.run("chat demo -p hi"), @"");
+    let run = env.run("chat demo -p hi");
+    assert_eq!(run.code, 1, "{run}");
+    for words in ["in use by pid 1 on elsewhere since noon", "pi-sessions chat demo --fork", "pi-sessions chat demo --force"] {
+        assert!(run.stderr.contains(words), "{run}");
+    }
     let run = env.run("compact demo --keep 0");
     assert!(run.code == 1 && run.stderr.contains("pi-sessions compact demo --force"), "{run}");
     let run = env.run("goto demo t1 --summarize");
-    assert!(run.code == 1 && run.stderr.contains("held by pid 1 on elsewhere"), "{run}");
+    assert!(run.code == 1 && run.stderr.contains("in use by pid 1 on elsewhere"), "{run}");
     assert_eq!(std::fs::read_to_string(&path).expect("the session").lines().count(), 12);
     assert_eq!(env.run("chat demo --fork -p hi").code, 0);
     assert_eq!(env.run("chat demo --force -p hi").code, 0);
@@ -274,7 +322,15 @@ fn a_folder_that_is_gone_is_told_with_what_helps() {
     let env = env();
     env.session("demo", DEMO);
     assert_eq!(CWD, "/home/me/project");
-    assert_snapshot!(env.run("chat demo -p hi"), @"");
+    assert_snapshot!(env.run("chat demo -p hi"), @r#"
+$ pi-sessions chat demo -p hi
+--- stderr
+error: the session's folder does not exist: /home/me/project
+Hint: work in another one this time: pi-sessions chat demo --cwd DIR
+Hint: go on in a copy that works in another one: pi-sessions chat demo --fork --cwd DIR
+Hint: the project has moved: pi-sessions move demo --cwd DIR
+--- exit code 1
+"#);
     let run = env.run("chat demo -p 'write here.txt x' --cwd .");
     assert_eq!(run.code, 0, "{run}");
     assert!(env.path().join("project/here.txt").exists());
@@ -336,12 +392,19 @@ fn thinking_is_asked_for_and_noted() {
 
 /// What a person types in a chat, and sees.
 fn typed(env: &TestEnv, args: &str, lines: &[&str]) -> Run {
-    env.answer(args, &lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+    let mut run = env.answer(args, &lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+    // The offline model counts the prompt, and in it stands the temporary folder.
+    let counts = run.stderr.split("[about ").enumerate().map(|(at, part)| match at {
+        0 => part.to_owned(),
+        _ => format!("[about N{}", &part[part.find(" of ").expect("a count")..]),
+    });
+    run.stderr = counts.collect();
+    run
 }
 
 #[test]
 fn a_person_talks_goes_back_forks_and_leaves() {
-    let env = env();
+    let env = env().terminal(100);
     let lines = [
         "first",
         "",
@@ -367,11 +430,21 @@ fn a_person_talks_goes_back_forks_and_leaves() {
 
 #[test]
 fn resume_offers_the_sessions_of_the_folder() {
-    let env = env();
+    let env = env().terminal(100);
     for text in ["one", "two"] {
         assert_eq!(env.pipe("chat", text).code, 0);
     }
-    assert_snapshot!(typed(&env, "resume", &["7", "1", "quit"]), @"");
+    assert_snapshot!(typed(&env, "resume", &["7", "1", "quit"]), @r#"
+$ pi-sessions resume
+--- stderr
+  1  two  (just now, 2 messages)
+  2  one  (just now, 2 messages)
+Which one (number, nothing for none)? ␛[2mnote:␛[0m this is no number from 1 to 2
+Which one (number, nothing for none)? ␛[2mnote:␛[0m going on with 019ad3c5-0000-7000-8000-000000000002: 2 messages, offline/echo; /help tells the commands
+␛[2myou: two␛[0m
+␛[2manswer: This is the built-in offline model; no provider is configured. You said: two␛[0m
+> ␛[2mnote:␛[0m to go on: pi-sessions resume 019ad3c5-0000-7000-8000-000000000002
+"#);
     assert_eq!(typed(&env, "resume", &[""]).code, 1);
     let other = TestEnv::new();
     assert_eq!(other.run("resume -p x").code, 2);

@@ -11,7 +11,7 @@ use crate::agent::event::CompactionCause;
 use crate::agent::tools::ToolOutput;
 use crate::cli::chat::event_view::EventView;
 use crate::cli::error::CliError;
-use crate::cli::text::{cut, lines, one_line, one_line_start};
+use crate::cli::text::{cut, lines, one_line, short};
 use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{PIPE_COLUMNS, count, grouped};
 use crate::llm::StreamEvent;
@@ -182,7 +182,7 @@ fn tool_line(name: &str, arguments: &Json) -> String {
     let field = |field: &str| arguments.fields().and_then(|fields| fields.get::<String>(field));
     let told = ["path", "command"].into_iter().find_map(field);
     let told = told.unwrap_or_else(|| if arguments.as_str() == "{}" { String::new() } else { arguments.as_str().to_owned() });
-    one_line_start(format!("{name} {told}").trim_end(), 400)
+    short(format!("{name} {told}").trim_end(), 400)
 }
 
 /// A call that is done, in one line.
@@ -191,7 +191,7 @@ fn tool_done(told: &str, output: &ToolOutput, ui: &mut Ui) {
     let result = match output.is_error {
         true => {
             let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("failed");
-            format!("failed: {}", one_line_start(first, 200))
+            format!("failed: {}", short(first, 200))
         }
         false => match text.trim_end().lines().count() {
             0 => "done".to_owned(),

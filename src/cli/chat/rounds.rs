@@ -20,7 +20,7 @@ use crate::cli::config::models::full_name;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::invocation::Invocation;
 use crate::cli::refer::{command_name, note_stray_tail, read_name};
-use crate::cli::text::{lines, one_line_start, quote};
+use crate::cli::text::{lines, quote, short};
 use crate::cli::ui::Ui;
 use crate::cli::view::{count, grouped, path_text};
 use crate::llm::ProviderError;
@@ -578,7 +578,7 @@ fn recap(session: &Session) -> Result<(Vec<String>, u64), CliError> {
             Some(_) | None => {}
         }
     }
-    let said = said.map(|text| format!("you: {}", one_line_start(&text, 100)));
-    let answered = answered.map(|text| format!("answer: {}", one_line_start(&text, 100)));
+    let said = said.map(|text| format!("you: {}", short(&text, 100)));
+    let answered = answered.map(|text| format!("answer: {}", short(&text, 100)));
     Ok((said.into_iter().chain(answered).collect(), messages))
 }

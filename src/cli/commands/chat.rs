@@ -14,7 +14,7 @@ use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::folder::SameFolder;
 use crate::cli::invocation::Invocation;
 use crate::cli::refer::open_session;
-use crate::cli::text::{cut, one_line, one_line_start};
+use crate::cli::text::{cut, one_line, short};
 use crate::cli::view::{age, count};
 use crate::storage::fork::{ForkOptions, ForkWhat};
 use crate::storage::handle::Session;
@@ -215,12 +215,8 @@ fn pick(invocation: &mut Invocation<'_>) -> Result<Option<String>, CliError> {
     for (at, session) in sessions.iter().enumerate() {
         let text = session.name.as_deref().or(session.first_message.as_deref()).unwrap_or("");
         let messages = count(session.message_count, "message", "messages");
-        let line = format!(
-            "{:>3}  {}  ({}, {messages})",
-            at + 1,
-            one_line_start(text, 60),
-            one_line(&age(session.modified_ms, now, true))
-        );
+        let line =
+            format!("{:>3}  {}  ({}, {messages})", at + 1, short(text, 60), one_line(&age(session.modified_ms, now, true)));
         let columns = ui.columns();
         ui.aside(&cut(&line, columns));
     }

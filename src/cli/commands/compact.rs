@@ -19,7 +19,7 @@ use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::folder::absolute;
 use crate::cli::invocation::Invocation;
 use crate::cli::refer::{command_name, open_session};
-use crate::cli::text::lines;
+use crate::cli::text::{lines, short};
 use crate::cli::view::{count, entry_line, grouped};
 use crate::compaction::plan::{CompactionPlan, CompactionResult};
 use crate::session::context::{ProjectedMessage, Projection};
@@ -212,7 +212,7 @@ fn plan_text(plan: &CompactionPlan, result: Option<&CompactionResult>, session: 
     text.push_str(&format!("kept            {}, {}\n", entries(plan.kept_entries()), about(tokens.kept)));
     if let Some((index, id)) = plan.first_kept() {
         let entry = session.read().entry(index)?.map(|entry| entry_line(&entry)).unwrap_or_default();
-        text.push_str(&format!("kept from       {id} {}\n", crate::cli::text::one_line_start(&entry, 70)));
+        text.push_str(&format!("kept from       {id} {}\n", short(&entry, 70)));
     }
     if let Some(result) = result {
         text.push_str(&format!("context then    {}\n", about(result.tokens_after)));
