@@ -87,7 +87,9 @@ impl CallView {
             ("bash" | "shell" | "exec" | "run_command", _) => {
                 let Some(command) = first(&fields, &["command", "cmd", "script"]) else { return Self::generic(&fields) };
                 let summary = one_line(&command, SUMMARY_CHARS);
-                let parts = vec![Part::Code { name: None, language: "bash", text: command }];
+                // A command that the line shows whole need not be shown twice.
+                let is_shown = summary == command;
+                let parts = if is_shown { Vec::new() } else { vec![Part::Code { name: None, language: "bash", text: command }] };
                 Self { summary, parts, result_language: "" }
             }
             ("read" | "read_file" | "view", Some(path)) => {
@@ -241,8 +243,13 @@ mod tests {
     #[test]
     fn known_tools_say_what_was_asked() {
         check("bash", r#"{"command":"ls\n  -l","timeout":3}"#, "ls -l | - bash ls\n  -l");
+        check("bash", r#"{"command":"ls -l"}"#, "ls -l");
         check("read", r#"{"path":"a/b.rs","offset":10,"limit":5}"#, "a/b.rs:10-14");
-        check("read", r#"{"path":"a","offset":18446744073709551615,"limit":18446744073709551615}"#, &format!("a:{0}-{1}", u64::MAX, u64::MAX - 1));
+        check(
+            "read",
+            r#"{"path":"a","offset":18446744073709551615,"limit":18446744073709551615}"#,
+            &format!("a:{0}-{1}", u64::MAX, u64::MAX - 1),
+        );
         check("write", r##"{"path":"x.py","content":"# hi"}"##, "x.py | - python # hi");
         check("Write", r#"{"file_path":"x.toml","content":"a=1"}"#, "x.toml | - toml a=1");
         check("read", r#"{"path":"/home/a/b/c.rs"}"#, "b/c.rs");

@@ -15,10 +15,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::export::html::entry::{Row, render_segment};
 use crate::export::escape::{escaped, fragment};
-use crate::export::segments::{Segment, segments};
+use crate::export::html::entry::{Row, render_segment};
 use crate::export::plain::{count, dollars, one_line, time};
+use crate::export::segments::{Segment, segments};
 use crate::export::{ExportError, Format, Scope, View};
 
 mod entry;
@@ -198,7 +198,8 @@ fn damage(view: &View<'_>) -> String {
         return String::new();
     }
     let lines = if notes.len() == 1 { "1 line".to_owned() } else { format!("{} lines", notes.len()) };
-    let mut html = format!("<details class=\"damage\"><summary>{lines} of this session could not be read as they should</summary><ul>");
+    let mut html =
+        format!("<details class=\"damage\"><summary>{lines} of this session could not be read as they should</summary><ul>");
     for note in &notes {
         html.push_str(&format!("<li>line {}, byte {}: {}</li>", note.line, note.byte_offset, escaped(&note.text)));
     }

@@ -79,7 +79,10 @@ fn head(view: &View<'_>) -> Result<String, ExportError> {
     }
     let damage = view.damage();
     if !damage.is_empty() {
-        text.push_str(&format!("\n> **{} of the session could not be read as they should**\n", lines(&"x\n".repeat(damage.len()))));
+        text.push_str(&format!(
+            "\n> **{} of the session could not be read as they should**\n",
+            lines(&"x\n".repeat(damage.len()))
+        ));
         for note in damage {
             text.push_str(&format!("> - line {}, byte {}: {}\n", note.line, note.byte_offset, inline(&note.text)));
         }
@@ -114,7 +117,9 @@ impl Document<'_> {
                 Some(entry) => match entry.message() {
                     Some(Message::Assistant(message)) => {
                         let mut results = Vec::new();
-                        while at < entries.len() && self.view.tree().role(entries[at]) == Some(crate::session::message::Role::ToolResult) {
+                        while at < entries.len()
+                            && self.view.tree().role(entries[at]) == Some(crate::session::message::Role::ToolResult)
+                        {
                             results.extend(self.view.entry(entries[at])?);
                             at += 1;
                         }
@@ -164,7 +169,9 @@ impl Document<'_> {
                 self.application(text, &payload.custom_type, payload.content.as_ref())
             }
             EntryKind::Compaction(payload) => self.summary(text, "Compaction: what the model goes on from", &payload.summary),
-            EntryKind::BranchSummary(payload) => self.summary(text, "Back from another branch: what happened there", &payload.summary),
+            EntryKind::BranchSummary(payload) => {
+                self.summary(text, "Back from another branch: what happened there", &payload.summary)
+            }
             EntryKind::ModelChange(change) => {
                 text.push_str(&format!("\n*Model: {}/{}*\n", inline(&change.provider), inline(&change.model_id)));
             }

@@ -91,10 +91,10 @@ mod tests {
     #[test]
     fn one_line_is_one_line_and_ends_in_time() {
         assert_eq!(one_line("  a \n\t b ", 10), "a b");
-        assert_eq!(one_line("abc def", 5), "abc …");
+        assert_eq!(one_line("abc def", 6), "abc d…");
         assert_eq!(one_line("abcdefgh", 5), "abcd…");
         assert_eq!(one_line("日本語日本語", 4), "日本語…");
-        assert_eq!(one_line(&"x ".repeat(1_000_000), 3), "x …");
+        assert_eq!(one_line(&"x ".repeat(1_000_000), 3), "x x…");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::LazyLock;
 
 use regex::{Captures, Regex, RegexSet};
 
@@ -69,13 +70,19 @@ const HOME: &str = "home";
 /// The kind of a value whose name says that it is secret.
 const NAMED: &str = "secret";
 
-/// The rules, compiled.
+/// What takes secrets out.
 #[derive(Debug)]
 pub(super) struct Redactor {
+    /// The rules for the home folders of this session.
+    homes: Rules,
+}
+
+/// Rules, compiled.
+#[derive(Debug)]
+struct Rules {
     /// Which rules a text needs at all, in one pass.
     any: RegexSet,
     each: Vec<Compiled>,
-    secret_name: Regex,
 }
 
 #[derive(Debug)]
@@ -86,40 +93,22 @@ struct Compiled {
     regex: Regex,
 }
 
-impl Redactor {
-    /// `paths` are paths of the session; home folders in them are known by name then, also in the names of folders
-    /// that are made from paths (`--home-NAME-project--`).
-    pub(super) fn new<'a>(options: &'a RedactOptions, paths: impl Iterator<Item = &'a String>) -> Self {
-        let mut sources: Vec<(&'static str, Test, String)> =
-            RULES.iter().map(|rule| (rule.kind, rule.test, rule.pattern.to_owned())).collect();
-        let folder = rules::HOME_FOLDER;
-        let in_paths = Regex::new(folder).expect("the rules are tested");
-        let mut names: BTreeSet<String> = BTreeSet::new();
-        for path in paths.chain(&options.home) {
-            names.extend(in_paths.captures_iter(path).map(|found| found["s"].to_owned()));
-        }
-        sources.push((HOME, Test::Any, folder.to_owned()));
-        // Few and short ones, so that a made-up path cannot make the patterns large.
-        for name in names.iter().filter(|name| name.len() <= 64).take(8) {
-            sources.push((HOME, Test::Any, format!("-(?:home|Users)-(?P<s>{})(?:-|$)", regex::escape(name))));
-        }
-        if let Some((parent, name)) = options.home.as_deref().map(|home| home.trim_end_matches(['/', '\\'])).and_then(split_last)
-            && !in_paths.is_match(&format!("{parent}{name}"))
-            && name != "root"
-            && parent.len() + name.len() <= 1_000
-        {
-            sources.push((HOME, Test::Any, format!(r"{}(?P<s>{})(?-u:\b)", regex::escape(parent), regex::escape(name))));
-        }
+/// The rules for every session, compiled once.
+static COMMON: LazyLock<Rules> =
+    LazyLock::new(|| Rules::new(RULES.iter().map(|rule| (rule.kind, rule.test, rule.pattern.to_owned())).collect()));
+static HOME_FOLDER: LazyLock<Regex> = LazyLock::new(|| Regex::new(rules::HOME_FOLDER).expect("the rules are tested"));
+static SECRET_NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(rules::SECRET_NAME).expect("the rules are tested"));
+
+impl Rules {
+    fn new(sources: Vec<(&'static str, Test, String)>) -> Self {
         let any = RegexSet::new(sources.iter().map(|(_, _, source)| source)).expect("the rules are tested, and names are short");
         let compile = |source: &str| Regex::new(source).expect("the rules are tested, and names are short");
         let each = sources.iter().map(|(kind, test, source)| Compiled { kind, test: *test, regex: compile(source) }).collect();
-        let secret_name = Regex::new(rules::SECRET_NAME).expect("the rules are tested");
-        Self { any, each, secret_name }
+        Self { any, each }
     }
 
-    /// The text with markers in place of secrets.
-    pub(super) fn text<'t>(&self, text: &'t str, counts: &mut Redactions) -> Cow<'t, str> {
-        let mut text = Cow::Borrowed(text);
+    fn apply<'t>(&self, text: Cow<'t, str>, counts: &mut Redactions) -> Cow<'t, str> {
+        let mut text = text;
         for at in self.any.matches(&text) {
             let rule = &self.each[at];
             let replaced = rule.regex.replace_all(&text, |found: &Captures<'_>| {
@@ -140,6 +129,36 @@ impl Redactor {
         }
         text
     }
+}
+
+impl Redactor {
+    /// `paths` are paths of the session; home folders in them are known by name then, also in the names of folders
+    /// that are made from paths (`--home-NAME-project--`).
+    pub(super) fn new<'a>(options: &'a RedactOptions, paths: impl Iterator<Item = &'a String>) -> Self {
+        let mut sources = vec![(HOME, Test::Any, rules::HOME_FOLDER.to_owned())];
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for path in paths.chain(&options.home) {
+            names.extend(HOME_FOLDER.captures_iter(path).map(|found| found["s"].to_owned()));
+        }
+        // Few and short ones, so that a made-up path cannot make the patterns large.
+        for name in names.iter().filter(|name| name.len() <= 64).take(8) {
+            sources.push((HOME, Test::Any, format!("-(?:home|Users)-(?P<s>{})(?:-|$)", regex::escape(name))));
+        }
+        if let Some((parent, name)) = options.home.as_deref().map(|home| home.trim_end_matches(['/', '\\'])).and_then(split_last)
+            && !HOME_FOLDER.is_match(&format!("{parent}{name}"))
+            && name != "root"
+            && parent.len() + name.len() <= 1_000
+        {
+            sources.push((HOME, Test::Any, format!(r"{}(?P<s>{})(?-u:\b)", regex::escape(parent), regex::escape(name))));
+        }
+        Self { homes: Rules::new(sources) }
+    }
+
+    /// The text with markers in place of secrets.
+    pub(super) fn text<'t>(&self, text: &'t str, counts: &mut Redactions) -> Cow<'t, str> {
+        let text = COMMON.apply(Cow::Borrowed(text), counts);
+        self.homes.apply(text, counts)
+    }
 
     /// The line with markers in place of secrets in its strings.
     pub(super) fn line<'t>(&self, line: &'t [u8], counts: &mut Redactions) -> Cow<'t, [u8]> {
@@ -156,7 +175,7 @@ impl Redactor {
             if !is_key && key == "data" && is_image(&text) {
                 continue;
             }
-            let replaced = if !is_key && self.secret_name.is_match(&key) && Test::NotPlaceholder.holds(&text) {
+            let replaced = if !is_key && SECRET_NAME.is_match(&key) && Test::NotPlaceholder.holds(&text) {
                 counts.add(NAMED);
                 Cow::Owned(format!("[redacted:{NAMED}]"))
             } else {

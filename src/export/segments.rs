@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn several_roots_and_rings_end() {
         check("a< b< c<b", "c", ".->a ->bc*");
-        check("a<b b<a c<b", "", "->a 0>b 1>c");
+        check("a<b b<a c<b", "", "->ab 0>c");
         check("a<a", "", "->a");
         check("a<x", "a", "->a*");
     }

@@ -1,5 +1,6 @@
 //! The integration tests, in one binary.
 
+mod export;
 mod golden;
 mod llm;
 mod properties;

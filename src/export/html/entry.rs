@@ -87,7 +87,8 @@ fn assistant_row(message: &AssistantMessage, cwd: &str) -> Row {
     if !text.is_empty() {
         return Row { class: "assistant", text };
     }
-    let calls: Vec<_> = message.tool_calls().map(|call| format!("{} {}", call.name, CallView::of(call, None, cwd).summary)).collect();
+    let calls: Vec<_> =
+        message.tool_calls().map(|call| format!("{} {}", call.name, CallView::of(call, None, cwd).summary)).collect();
     if calls.is_empty() {
         let text = message.error_message.as_deref().or(message.stop_reason.as_deref()).unwrap_or("no text");
         return Row { class: "assistant", text: one_line(text, ROW_CHARS) };
@@ -124,7 +125,10 @@ fn open_article(html: &mut String, view: &View<'_>, read: &Read, class: &str, wh
             ));
         }
     }
-    html.push_str(&format!("<a class=\"pin\" href=\"{}\" title=\"Link to this entry\">#</a></span></header>", fragment(id.as_str())));
+    html.push_str(&format!(
+        "<a class=\"pin\" href=\"{}\" title=\"Link to this entry\">#</a></span></header>",
+        fragment(id.as_str())
+    ));
 }
 
 fn usage_into(html: &mut String, usage: &Usage) {
@@ -172,7 +176,8 @@ fn render_assistant(
         match block {
             Block::ToolCall(call) => {
                 let mut answers = results.iter().enumerate();
-                let answer = answers.find(|(at, result)| !shown[*at] && result_of(result).is_some_and(|result| result.tool_call_id == call.id));
+                let answer = answers
+                    .find(|(at, result)| !shown[*at] && result_of(result).is_some_and(|result| result.tool_call_id == call.id));
                 if let Some((at, _)) = answer {
                     shown[at] = true;
                 }
@@ -305,7 +310,8 @@ fn render_call(html: &mut String, view: &View<'_>, call: &ToolCall, result: Opti
 
 /// What a result comes to, in two words.
 fn describe_result(message: &ToolResultMessage, call: &CallView) -> String {
-    let changed: Vec<_> = call.parts.iter().filter_map(|part| if let Part::Diff(lines) = part { Some(lines) } else { None }).collect();
+    let changed: Vec<_> =
+        call.parts.iter().filter_map(|part| if let Part::Diff(lines) = part { Some(lines) } else { None }).collect();
     if !changed.is_empty() {
         let count = |sign| changed.iter().flat_map(|lines| lines.iter()).filter(|line| line.sign == sign).count();
         return format!("+{} −{}", count(Sign::Added), count(Sign::Removed));
@@ -358,7 +364,16 @@ fn render_other(html: &mut String, view: &View<'_>, read: &Read) -> Row {
         EntryKind::Compaction(payload) => {
             let tokens = payload.tokens_before.as_ref().and_then(Json::to::<f64>).filter(|tokens| *tokens > 0.0);
             let of = tokens.map(|tokens| format!(" of {} tokens", count(tokens as u64))).unwrap_or_default();
-            summary(html, view, read, "compaction", &format!("Compaction{of}"), "What the model goes on from", &payload.summary, None)
+            summary(
+                html,
+                view,
+                read,
+                "compaction",
+                &format!("Compaction{of}"),
+                "What the model goes on from",
+                &payload.summary,
+                None,
+            )
         }
         EntryKind::BranchSummary(payload) => {
             let from = payload.from_id.as_ref().map(|id| id.as_str());
@@ -368,8 +383,12 @@ fn render_other(html: &mut String, view: &View<'_>, read: &Read) -> Row {
             Some(target) => noted(html, view, read, "Went to", Some(target.as_str()), None),
             None => noted(html, view, read, "Went back to before the first entry", None, None),
         },
-        EntryKind::ModelChange(change) => noted(html, view, read, &format!("Model {}/{}", change.provider, change.model_id), None, None),
-        EntryKind::ThinkingLevelChange(change) => noted(html, view, read, &format!("Thinking {}", change.thinking_level), None, None),
+        EntryKind::ModelChange(change) => {
+            noted(html, view, read, &format!("Model {}/{}", change.provider, change.model_id), None, None)
+        }
+        EntryKind::ThinkingLevelChange(change) => {
+            noted(html, view, read, &format!("Thinking {}", change.thinking_level), None, None)
+        }
         EntryKind::ActiveToolsChange(change) => {
             noted(html, view, read, &format!("Tools {}", change.active_tool_names.join(", ")), None, None)
         }
@@ -398,7 +417,9 @@ fn render_other(html: &mut String, view: &View<'_>, read: &Read) -> Row {
             Some(name) => noted(html, view, read, &format!("Named “{name}”"), None, None),
             None => noted(html, view, read, "Name taken away", None, None),
         },
-        EntryKind::Usage(usage) => noted(html, view, read, &format!("Used for {} by {}/{}", usage.kind, usage.provider, usage.model), None, None),
+        EntryKind::Usage(usage) => {
+            noted(html, view, read, &format!("Used for {} by {}/{}", usage.kind, usage.provider, usage.model), None, None)
+        }
         EntryKind::Unknown { wire_type, extra } => {
             let fields: Vec<_> = extra.iter().map(|(name, json)| format!("{name}: {}", json.as_str())).collect();
             noted(html, view, read, &format!("Entry of type {wire_type}"), None, Some(("json", &fields.join("\n"))))

@@ -202,7 +202,7 @@
     yaml: "hash", yml: "hash", makefile: "hash", dockerfile: "hash", ini: "hash", sql: "sql", lua: "sql", html: "mark", xml: "mark", svg: "mark",
     vue: "mark", diff: "diff", patch: "diff", markdown: "none", md: "none", text: "none", txt: "none", plain: "none",
   };
-  const COMMENT = { c: "\\/\\/[^\\n]*|\\/\\*[^]*?(?:\\*\\/|$)", hash: "(?<![\\w$\\\\{])#[^\\n]*", sql: "--[^\\n]*", mark: "<!--[^]*?(?:-->|$)" };
+  const COMMENT = { c: "\\/\\/[^\\n]*|\\/\\*[^]*?(?:\\*\\/|$)", hash: "(?<![\\w$\\\\{])#[^\\n]*", sql: "--[^\\n]*", mark: "<\\!--[^]*?(?:-->|$)" };
   const STRING = "\"(?:\\\\[^]|[^\"\\\\\\n])*\"?|'(?:\\\\.|[^'\\\\\\n])*'|`(?:\\\\[^]|[^`\\\\])*(?:`|$)";
   const rules = new Map();
   const rule = (family) => {

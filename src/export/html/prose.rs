@@ -6,7 +6,7 @@
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, Options, Parser, Tag, TagEnd};
 
-use crate::export::escape::{escape_into, safe_link};
+use crate::export::escape::{escape_into, escaped, safe_link};
 use crate::export::plain::clean;
 
 /// From this many bytes on a text is shown as it is.
@@ -34,7 +34,9 @@ pub(super) fn markdown(html: &mut String, text: &str, line_ends: LineEnds) {
     // Which of the open links and images are shown as links.
     let mut open_links = Vec::new();
     let events = Parser::new_ext(&text, options).filter_map(|event| match event {
-        Event::Html(raw) | Event::InlineHtml(raw) => Some(Event::Text(raw)),
+        // Written by our own escaping, which leaves no quotes either.
+        Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => Some(Event::Html(escaped(&text).into())),
+        Event::Code(text) => Some(Event::InlineHtml(format!("<code>{}</code>", escaped(&text)).into())),
         Event::Start(Tag::HtmlBlock) => Some(Event::Start(Tag::CodeBlock(CodeBlockKind::Indented))),
         Event::End(TagEnd::HtmlBlock) => Some(Event::End(TagEnd::CodeBlock)),
         Event::SoftBreak if line_ends == LineEnds::Break => Some(Event::HardBreak),
@@ -92,8 +94,12 @@ mod tests {
 
     #[test]
     fn quotes_stay_inside_attributes() {
-        check("![a\" onerror=\"alert(1)](http://x/y.png)", "<p><a href=\"http://x/y.png\">a&quot; onerror=&quot;alert(1)</a></p>");
+        check(
+            "![a\" onerror=\"alert(1)](http://x/y.png)",
+            "<p><a href=\"http://x/y.png\">a&quot; onerror=&quot;alert(1)</a></p>",
+        );
         check("[a](http://x '\"><b>')", "<p><a href=\"http://x\" title=\"&quot;&gt;&lt;b&gt;\">a</a></p>");
+        check("`<b>\"` 'x'", "<p><code>&lt;b&gt;&quot;</code> &#39;x&#39;</p>");
         check("```\"><b>\nx\n```", "<pre><code>x\n</code></pre>");
     }
 
