@@ -122,8 +122,10 @@ impl Parts<'_> {
     fn write_rows(&self, view: &View<'_>, out: &mut dyn Write, rows: &[Vec<Row>]) -> Result<(), ExportError> {
         let mut html = String::new();
         for (at, (segment, rows)) in self.segments.iter().zip(rows).enumerate() {
+            // Where a branch begins, but for what stands between messages: that is rarely shown.
+            let start = rows.iter().position(|row| row.class != "note").filter(|_| segment.depth > 0);
             for (place, (index, row)) in segment.entries.iter().zip(rows).enumerate() {
-                let is_start = place == 0 && segment.depth > 0;
+                let is_start = start == Some(place);
                 html.push_str(&format!(
                     "<a class=\"r {} d{}{}{}{}\" data-s=\"{at}\" href=\"{}\">",
                     row.class,
@@ -197,9 +199,12 @@ fn damage(view: &View<'_>) -> String {
     if notes.is_empty() {
         return String::new();
     }
-    let lines = if notes.len() == 1 { "1 line".to_owned() } else { format!("{} lines", notes.len()) };
-    let mut html =
-        format!("<details class=\"damage\"><summary>{lines} of this session could not be read as they should</summary><ul>");
+    let lines = if notes.len() == 1 {
+        "1 line of this session is".to_owned()
+    } else {
+        format!("{} lines of this session are", notes.len())
+    };
+    let mut html = format!("<details class=\"damage\"><summary>{lines} damaged</summary><ul>");
     for note in &notes {
         html.push_str(&format!("<li>line {}, byte {}: {}</li>", note.line, note.byte_offset, escaped(&note.text)));
     }

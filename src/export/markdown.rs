@@ -9,7 +9,7 @@ use std::io::Write;
 
 use crate::export::call::{CallView, Part};
 use crate::export::escape::escaped;
-use crate::export::plain::{clean, count, dollars, lines, one_line, time};
+use crate::export::plain::{clean, count, dollars, one_line, time};
 use crate::export::segments::segments;
 use crate::export::{ExportError, Format, Scope, View};
 use crate::session::entry::{Entry, EntryKind};
@@ -79,10 +79,7 @@ fn head(view: &View<'_>) -> Result<String, ExportError> {
     }
     let damage = view.damage();
     if !damage.is_empty() {
-        text.push_str(&format!(
-            "\n> **{} of the session could not be read as they should**\n",
-            lines(&"x\n".repeat(damage.len()))
-        ));
+        text.push_str(&format!("\n> **Damaged lines: {}**\n", damage.len()));
         for note in damage {
             text.push_str(&format!("> - line {}, byte {}: {}\n", note.line, note.byte_offset, inline(&note.text)));
         }

@@ -51,23 +51,26 @@
     };
 
     // Where the reader is.
-    let here = null;
+    let here = null, wentAt = -1e9;
     const articles = () => [...talk.querySelectorAll("article.e")].filter((e) => !e.classList.contains("note"));
-    const setHere = (article, scrolls) => {
-      if (!article || article === here) return;
-      here?.classList.remove("here");
-      rowOf.get(here?.id)?.classList.remove("here");
-      here = article;
+    const setHere = (article, isChosen) => {
+      if (!article) return;
+      if (article !== here) {
+        here?.classList.remove("here");
+        rowOf.get(here?.id)?.classList.remove("here");
+        here = article;
+      }
+      if (isChosen) article.classList.add("here");
       const row = rowOf.get(article.id);
       row?.classList.add("here");
-      if (scrolls) article.classList.add("here");
       if (!row || !row.offsetParent) return;
       const [box, frame] = [row.getBoundingClientRect(), tree.getBoundingClientRect()];
       if (box.top < frame.top || box.bottom > frame.bottom) tree.scrollTop += box.top - frame.top - frame.height / 2;
     };
     const follow = new IntersectionObserver((seen) => {
+      // What comes into view because the reader went to an entry is not where the reader is.
       const first = seen.filter((entry) => entry.isIntersecting).pop();
-      if (first) setHere(first.target, false);
+      if (first && performance.now() - wentAt > 500) setHere(first.target, false);
     }, { rootMargin: "-12% 0px -84% 0px" });
     const unfold = (element) => {
       for (let at = element; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
@@ -80,7 +83,8 @@
       const element = document.getElementById(id);
       if (!element) return false;
       unfold(element.parentElement);
-      element.scrollIntoView({ block: "start" });
+      wentAt = performance.now();
+      (element.closest(".tool") ?? element).scrollIntoView({ block: "start" });
       setHere(element.closest("article"), true);
       element.classList.remove("flash");
       void element.offsetWidth;

@@ -51,7 +51,7 @@ fn is_placeholder(text: &str) -> bool {
 
 /// Letters and digits, and at least 2.8 bits in a character (Shannon entropy).
 fn looks_random(text: &str) -> bool {
-    let has = |test: fn(&u8) -> bool| text.as_bytes().iter().any(|byte| test(byte));
+    let has = |test: fn(&u8) -> bool| text.as_bytes().iter().any(test);
     if !has(u8::is_ascii_digit) || !has(u8::is_ascii_alphabetic) {
         return false;
     }
