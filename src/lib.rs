@@ -22,9 +22,12 @@
 //! # The map
 //! - [`session`]: values only. `entry` and `message` are the file format, `json` keeps what nobody asks for as text,
 //!   `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
-//!   `labels` and `stats` fold over entries.
+//!   `labels` and `stats` fold over entries, `incoming` checks and completes lines that a person or a program wants to
+//!   append, `outline` lays the tree out in rows.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
-//!   the mark of an owner, `fs` the file system behind a trait, `memory` a session without a file. `jsonl` is one file:
+//!   the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,
+//!   `check` finds every fault, `fs` is the file system behind a trait, `memory` a session without a file, `testing` what
+//!   the tests of this layer share. `jsonl` is one file:
 //!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
 //!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,
 //!   `visit` passes over a file.
@@ -75,6 +78,10 @@
 //! Everything (default); the library with models and without the command (`--no-default-features --features models`); the
 //! session core alone (`--no-default-features`): no async runtime, no HTTP.
 
+#[cfg(feature = "models")]
+pub mod agent;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod compaction;
 #[cfg(feature = "export")]
 pub mod export;

@@ -203,6 +203,15 @@ impl Extra {
         }
     }
 
+    /// Takes the field `name` out, every time that it occurs, and returns the last.
+    pub fn remove(&mut self, name: &str) -> Option<Json> {
+        let mut removed = None;
+        for (_, value) in self.0.extract_if(.., |(key, _)| key == name) {
+            removed = Some(value);
+        }
+        removed
+    }
+
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
@@ -217,11 +226,15 @@ impl Extra {
 /// Makes `bytes` readable as JSON text of a strict reader: bytes that are not UTF-8 and escapes of lone surrogates
 /// become U+FFFD, raw control characters in strings become escapes. Borrows where nothing had to change.
 pub fn well_formed(bytes: &[u8]) -> Cow<'_, str> {
-    let mut text = String::from_utf8_lossy(bytes);
+    let mut text = match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    };
     if let Some(repaired) = repair_surrogates(&text) {
         text = Cow::Owned(repaired);
     }
-    if text.bytes().any(|byte| byte < 0x20) {
+    // Looking at all bytes is faster than stopping at the first: it is done many at a time.
+    if text.bytes().fold(false, |any, byte| any | (byte < 0x20)) {
         text = Cow::Owned(escape_controls(&text));
     }
     text
@@ -245,6 +258,7 @@ fn escape_controls(text: &str) -> String {
 /// Replaces escapes of lone surrogates (`\ud83d` without its other half) by `\ufffd`; `None` where there are none.
 fn repair_surrogates(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
+    memchr::memmem::find(bytes, b"\\u")?;
     let mut repaired: Option<Vec<u8>> = None;
     let mut at = 0;
     while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {

@@ -53,10 +53,10 @@ pub struct SessionSummary {
     pub damaged_lines: u64,
 }
 
-/// A file that is in the folder and is no session.
+/// A file that is in the folder and is no session, or a folder that cannot be read.
 #[derive(Debug)]
 pub struct Skipped {
-    /// The file.
+    /// The file or folder.
     pub path: PathBuf,
     /// Why.
     pub reason: StorageError,
@@ -86,9 +86,9 @@ impl Repo {
     /// # Errors
     /// When the root cannot be read.
     pub fn list(&self, progress: &(dyn Fn(ListProgress) + Sync)) -> Result<Listing, StorageError> {
-        let files = self.files()?;
+        let (files, skipped) = self.files_and_skipped()?;
         let results = read_all(&files, &|file| summarize(&**self.fs(), file), progress);
-        let mut listing = Listing::default();
+        let mut listing = Listing { skipped, ..Listing::default() };
         for (file, result) in files.into_iter().zip(results) {
             match result {
                 Ok(summary) => listing.sessions.push(summary),
@@ -101,7 +101,7 @@ impl Repo {
         Ok(listing)
     }
 
-    /// The most recent session of a cwd that has a message; see [`same_cwd`] for what counts as the same.
+    /// The most recent session of a cwd that has a message; see [`Repo::same_cwd`] for what counts as the same.
     ///
     /// # Errors
     /// When the root cannot be read.

@@ -21,6 +21,7 @@ use crate::storage::fs::{FileKind, FileMeta, Fs};
 use crate::storage::handle::Session;
 use crate::storage::jsonl::JsonlStorage;
 use crate::storage::jsonl::rewrite::folder_of;
+use crate::storage::list::Skipped;
 use crate::storage::lock::OwnerLock;
 use crate::storage::{Clock, IdSource, StorageError};
 
@@ -116,8 +117,10 @@ impl Repo {
     /// # Errors
     /// When a session of that id exists in the root, or the file cannot be written; then there is no file.
     pub fn create(&self, new: NewSession) -> Result<Session, StorageError> {
+        let is_given = new.id.is_some();
         let (header, path) = self.plan(new)?;
-        if let Some(taken) = self.find_exact(&header.id)? {
+        // A generated id is new; to look for it would open every file.
+        if is_given && let Some(taken) = self.find_exact(&header.id)? {
             return Err(StorageError::Exists(taken));
         }
         let storage = JsonlStorage::create(self.fs.clone(), &path, &header)?;
@@ -137,12 +140,17 @@ impl Repo {
     }
 
     /// The session files of the root, sorted by path: those directly in it and those in its folders. Links to folders
-    /// are followed, each folder once. A root that does not exist has none.
+    /// are followed, each folder once. A root that does not exist has none, nor has a folder in it that cannot be read.
     ///
     /// # Errors
-    /// When a folder cannot be read.
+    /// When the root cannot be read.
     pub fn files(&self) -> Result<Vec<SessionFile>, StorageError> {
-        let mut files = Vec::new();
+        self.files_and_skipped().map(|(files, _)| files)
+    }
+
+    /// As [`Repo::files`], with the folders that cannot be read.
+    pub(super) fn files_and_skipped(&self) -> Result<(Vec<SessionFile>, Vec<Skipped>), StorageError> {
+        let (mut files, mut skipped) = (Vec::new(), Vec::new());
         let mut folders = vec![self.root.clone()];
         let mut seen = HashSet::new();
         let mut depth = 0;
@@ -150,18 +158,24 @@ impl Repo {
         while !folders.is_empty() && depth < 2 {
             let mut below = Vec::new();
             for folder in std::mem::take(&mut folders) {
-                match self.fs.canonicalize(&folder) {
-                    Ok(real) if seen.insert(real.clone()) => below.extend(self.read_folder(&folder, &mut files)?),
-                    Ok(_) => {}
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(StorageError::io("read the folder", &folder, error)),
+                let read = match self.fs.canonicalize(&folder) {
+                    Ok(real) if seen.insert(real.clone()) => self.read_folder(&folder, &mut files),
+                    Ok(_) => continue,
+                    Err(error) => Err(StorageError::io("read the folder", &folder, error)),
+                };
+                match read {
+                    Ok(folders) => below.extend(folders),
+                    Err(StorageError::NotFound(_)) => {}
+                    Err(reason) if folder == self.root => return Err(reason),
+                    Err(reason) => skipped.push(Skipped { path: folder, reason }),
                 }
             }
             folders = below;
             depth += 1;
         }
         files.sort_by(|a: &SessionFile, b| a.path.cmp(&b.path));
-        Ok(files)
+        skipped.sort_by(|a: &Skipped, b| a.path.cmp(&b.path));
+        Ok((files, skipped))
     }
 
     /// Adds the session files of a folder and returns its folders.

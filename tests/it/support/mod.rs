@@ -1,6 +1,10 @@
 //! What several tests share.
 
+pub mod cli;
 pub mod exported;
+pub mod fault_fs;
+pub mod fixed;
 pub mod json;
 pub mod model_server;
 pub mod plain_session;
+pub mod slow_reader;
