@@ -24,6 +24,7 @@ mod error;
 mod folder;
 mod interrupt;
 mod invocation;
+mod output_file;
 mod refer;
 pub mod surroundings;
 mod text;

@@ -1,4 +1,4 @@
-//! A session as one JSON object.
+//! A session as one JSON object, on one line.
 //!
 //! ```text
 //! {
@@ -63,7 +63,7 @@ impl Format for JsonObject {
 
         out.write_all(b",\"entries\":[")?;
         for (at, index) in view.entries().into_iter().enumerate() {
-            out.write_all(if at == 0 { b"\n" } else { b",\n" })?;
+            out.write_all(if at == 0 { b"" } else { b"," })?;
             let line = view.line(index)?;
             serde_json::to_writer(&mut *out, &Row { on_path: view.is_on_path(index), entry: record(&line) })?;
         }
@@ -72,7 +72,7 @@ impl Format for JsonObject {
         for index in view.path() {
             let Some(entry) = view.entry(*index)? else { continue };
             let Some(message) = shown_message(entry.kind) else { continue };
-            out.write_all(if is_first { b"\n" } else { b",\n" })?;
+            out.write_all(if is_first { b"" } else { b"," })?;
             is_first = false;
             serde_json::to_writer(&mut *out, &Said { entry_id: entry.id, message })?;
         }

@@ -70,7 +70,8 @@ fn head(view: &View<'_>) -> Result<String, ExportError> {
     row("Folder", &header.cwd);
     row("Model", &view.model()?.unwrap_or_default());
     row("Started", &time(&header.timestamp));
-    row("Messages", &format!("{} ({} by the user), {} tool calls", stats.messages, stats.user_messages, stats.tool_calls));
+    let calls = if stats.tool_calls == 1 { "call" } else { "calls" };
+    row("Messages", &format!("{} ({} by the user), {} tool {calls}", stats.messages, stats.user_messages, stats.tool_calls));
     let tokens = stats.tokens;
     if tokens.total() > 0 {
         let cached = count(tokens.cache_read.saturating_add(tokens.cache_write));
