@@ -114,7 +114,7 @@ fn open_article(html: &mut String, view: &View<'_>, read: &Read, class: &str, wh
     }
     html.push_str("<span class=\"meta\">");
     if let Some(entry) = &read.entry {
-        if let Some(usage) = usage_of(entry) {
+        if let Some(usage) = usage_of(entry).filter(|usage| usage.sum() > 0) {
             usage_into(html, &usage);
         }
         if !entry.timestamp.is_empty() {

@@ -70,7 +70,7 @@ pub fn page_tags(page: &str) -> Vec<PageTag> {
         let is_end = rest.starts_with('/');
         rest = rest.strip_prefix('/').unwrap_or(rest);
         let len = rest.find(|char: char| !char.is_ascii_alphanumeric()).expect("a tag ends");
-        assert!(len > 0, "a lone < before {:?}", &rest[..rest.len().min(60)]);
+        assert!(len > 0, "a lone < before {:?}", rest.chars().take(60).collect::<String>());
         let mut tag = PageTag { name: rest[..len].to_owned(), attributes: Vec::new() };
         rest = &rest[len..];
         loop {
@@ -80,6 +80,7 @@ pub fn page_tags(page: &str) -> Vec<PageTag> {
                 break;
             }
             let len = rest.find(['=', ' ', '>', '/']).expect("an attribute ends");
+            assert!(len > 0, "no attribute before {:?}", rest.chars().take(60).collect::<String>());
             let name = rest[..len].to_owned();
             rest = &rest[len..];
             let mut value = "";
