@@ -100,7 +100,12 @@ impl Status {
     }
 
     pub fn abort(&self) {
-        self.abort.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+        self.token().cancel();
+    }
+
+    /// The token of what goes on, or went on last.
+    pub fn token(&self) -> CancellationToken {
+        self.abort.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits until nothing is going on.

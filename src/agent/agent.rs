@@ -280,3 +280,69 @@ pub(super) fn queued_or_open(core: &Core, transcript: &dyn Transcript) -> Result
     let follow_up = core.queues.follow_up.take();
     if follow_up.is_empty() { Err(AgentError::NothingToContinue) } else { Ok(follow_up) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Probe, call, names, short_message};
+    use super::super::{EndReason, Prompt};
+    use super::*;
+    use crate::llm::scripted::{Reply, Scripted, Step};
+
+    fn agent(steps: impl IntoIterator<Item = Step>) -> (Agent, Arc<Scripted>) {
+        let provider = Arc::new(Scripted::new(steps));
+        let mut options = AgentOptions::new(provider.clone(), Scripted::model());
+        options.tools = vec![Probe::looking("probe", || {})];
+        options.prompt = SystemPrompt::of("BASE");
+        (Agent::new(options), provider)
+    }
+
+    fn said(agent: &Agent) -> Vec<String> {
+        agent.messages().iter().map(short_message).collect()
+    }
+
+    #[tokio::test]
+    async fn it_keeps_a_transcript_and_forgets_it() {
+        let (agent, provider) = agent([call("probe"), Step::text("done"), Step::text("more"), Step::text("anew")]);
+        let mut events = agent.subscribe();
+        agent.follow_up("and then");
+        assert_eq!(agent.prompt("hi").await.expect("a run").reason, EndReason::Done);
+        assert_eq!(said(&agent), ["user hi", "assistant", "toolResult ok", "assistant done", "user and then", "assistant more"]);
+        let names = names(&mut events);
+        assert_eq!(
+            (names.first().map(String::as_str), names.last().map(String::as_str)),
+            (Some("agent_start"), Some("agent_end"))
+        );
+        assert!(!names.iter().any(|name| name == "save_point"));
+        agent.reset().expect("idle");
+        agent.set_thinking_level("high");
+        agent.set_active_tools(Vec::new()).expect("none");
+        agent.prompt(Prompt::from("again")).await.expect("a run");
+        let last = provider.requests().pop().expect("a request");
+        assert_eq!((last.messages.len(), last.tools.len(), last.thinking_level.as_str()), (1, 0, "high"));
+        assert!(provider.requests()[0].system_prompt.as_deref().is_some_and(|prompt| prompt.starts_with("BASE\n\nYour tools:")));
+    }
+
+    #[tokio::test]
+    async fn it_is_aborted_and_goes_on() {
+        let (agent, _) = agent([Step::Hang(Reply::new()), Step::text("done")]);
+        assert!(matches!(agent.continue_run().await, Err(AgentError::NothingToContinue)));
+        let mut events = agent.subscribe();
+        let (outcome, ()) = tokio::join!(agent.prompt("hi"), async {
+            while events.next().await.is_some_and(|event| event.name() != "message_end") {}
+            assert_eq!(agent.activity(), Activity::Running);
+            assert!(matches!(agent.reset(), Err(AgentError::Busy(Activity::Running))));
+            agent.abort();
+            agent.wait_for_idle().await;
+        });
+        assert_eq!(outcome.expect("a run").reason, EndReason::Aborted);
+        assert_eq!(agent.continue_run().await.expect("a run").answer_text(), "done");
+        assert_eq!(said(&agent), ["user hi", "assistant", "assistant done"]);
+    }
+
+    #[tokio::test]
+    async fn an_overflow_is_a_failed_request() {
+        let overflow = crate::llm::ProviderError::Overflow { detail: "long".into() };
+        let (agent, _) = agent([Step::Refuse(overflow.clone())]);
+        assert_eq!(agent.prompt("hi").await.expect("a run").reason, EndReason::Failed(overflow));
+    }
+}

@@ -59,6 +59,8 @@ pub struct AgentHarness {
     fs: Arc<dyn Fs>,
     /// The tokens of the context at the last compaction that was refused or failed.
     refused_at: Mutex<Option<u64>>,
+    /// The model's id and the tokens of the smallest request that it refused as too large.
+    refused_size: Mutex<Option<(String, u64)>>,
     /// Whether the user was told that the context is over its limit.
     is_over_limit: AtomicBool,
     owner: Mutex<Option<OwnerLock>>,
@@ -96,10 +98,13 @@ impl AgentHarness {
     pub fn new(mut session: Session, options: HarnessOptions) -> Result<Self, AgentError> {
         session.hold();
         let state = path_state(&session)?;
+        // A path that names none of our tools was made by another harness and says nothing about them.
+        let is_known = |name: &String| options.tools.iter().any(|tool| tool.declaration().name == *name);
+        let of_path = state.active_tool_names.filter(|names| names.is_empty() || names.iter().any(is_known));
         let live = Live {
             served: options.served,
             thinking_level: options.thinking_level.unwrap_or(state.thinking_level),
-            active_tools: options.active_tools.or(state.active_tool_names),
+            active_tools: options.active_tools.or(of_path),
         };
         let core = Core::new(CoreParts {
             live,
@@ -121,6 +126,7 @@ impl AgentHarness {
             extensions: options.extensions,
             fs: options.fs,
             refused_at: Mutex::default(),
+            refused_size: Mutex::default(),
             is_over_limit: AtomicBool::new(false),
             owner: Mutex::new(options.owner),
         })
@@ -319,7 +325,8 @@ impl AgentHarness {
         self.core.status.close()?;
         self.settle();
         let flushed = self.flush_pending();
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Nobody else owns the session until this returns.
+        let _owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Err(_) = flushed else { return Ok(Closed::default()) };
         let store = self.store();
         let entries = store.draft();
@@ -381,6 +388,13 @@ impl AgentHarness {
                 Err(error.into())
             }
         }
+    }
+}
+
+impl Drop for AgentHarness {
+    /// A harness that nobody closed closes itself.
+    fn drop(&mut self) {
+        let _ = self.close();
     }
 }
 

@@ -179,9 +179,9 @@ impl Serialize for BeforeProviderRequest {
 pub struct ProviderRequestAnswer {
     /// Headers to set; others stay.
     pub headers: Vec<(String, Secret)>,
-    /// See the provider's stream options.
+    /// See [`timeout_ms`](field@StreamOptions::timeout_ms).
     pub timeout_ms: Option<u64>,
-    /// See [`StreamOptions::max_retries`].
+    /// See [`max_retries`](field@StreamOptions::max_retries).
     pub max_retries: Option<u32>,
 }
 

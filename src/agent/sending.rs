@@ -50,7 +50,7 @@ pub(crate) struct Core {
     pub events: Arc<EventSink>,
     pub hooks: HookChain,
     pub queues: Queues,
-    pub status: Status,
+    pub status: Arc<Status>,
     pub clock: Arc<dyn Clock>,
     pub tools: Vec<Arc<dyn Tool>>,
     pub models: Option<Arc<dyn ModelSource>>,
@@ -63,12 +63,12 @@ pub(crate) struct Core {
 
 impl Core {
     pub fn new(parts: CoreParts) -> Self {
-        let events = Arc::new(EventSink::default());
+        let (events, status) = (Arc::new(EventSink::default()), Arc::new(Status::default()));
         Self {
-            hooks: HookChain::new(parts.hooks, events.clone()),
+            hooks: HookChain::new(parts.hooks, events.clone(), status.clone()),
             events,
             queues: Queues::new(parts.queue_modes),
-            status: Status::default(),
+            status,
             clock: parts.clock,
             tools: parts.tools,
             models: parts.models,

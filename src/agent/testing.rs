@@ -220,8 +220,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    #[expect(clippy::new_ret_no_self, reason = "tests want it as the harness takes it")]
-    pub fn new<F>(name: &'static str, work: impl Fn(Json) -> F + Send + Sync + 'static) -> Arc<dyn Tool>
+    pub fn parallel<F>(name: &'static str, work: impl Fn(Json) -> F + Send + Sync + 'static) -> Arc<dyn Tool>
     where
         F: Future<Output = ToolOutput> + Send + 'static,
     {
@@ -237,7 +236,7 @@ impl Probe {
 
     /// A tool that says "ok" after `look` looked.
     pub fn looking(name: &'static str, look: impl Fn() + Send + Sync + 'static) -> Arc<dyn Tool> {
-        Self::new(name, move |_| {
+        Self::parallel(name, move |_| {
             look();
             async { ToolOutput::text("ok") }
         })

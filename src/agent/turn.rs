@@ -18,7 +18,7 @@ use futures::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{AgentEvent, Warning};
-use super::hooks::{ContextEvent, HookKind, TurnEvent};
+use super::hooks::{ContextEvent, HookKind, ModelName, TurnEvent};
 use super::sending::Core;
 use super::{AgentError, EndReason, RunOutcome, ServedModel, tool_batch};
 use crate::llm::{ProviderError, Request, StreamEvent, StreamFailure};
@@ -74,7 +74,11 @@ impl Run<'_> {
         self.core.events.emit(AgentEvent::AgentStart);
         let mut messages = Vec::new();
         let ended = self.turns(first, &mut messages).await;
-        let ended = self.transcript.flush().and(ended);
+        let ended = match ended {
+            Ok(reason) => self.transcript.flush().map(|()| reason),
+            // It failed to store something just now.
+            Err(error) => Err(error),
+        };
         let reason = match &ended {
             Ok(reason) => reason.clone(),
             Err(error) => EndReason::Broken(error.to_string()),
@@ -152,10 +156,15 @@ impl Run<'_> {
         let event = TurnEvent { turn, message, tool_results: results.to_vec() };
         let next = hooks.prepare_next_turn(&event).await;
         incoming.extend(next.messages);
-        if let Some(model) = next.model.as_ref().and_then(|name| self.core.find_model(name)) {
+        let live = self.core.live().clone();
+        let is_other = |name: &&ModelName| {
+            let model = &live.served.model;
+            (&name.provider, &name.model_id) != (&model.provider, &model.id)
+        };
+        if let Some(model) = next.model.as_ref().filter(is_other).and_then(|name| self.core.find_model(name)) {
             self.transcript.set_model(model);
         }
-        if let Some(level) = next.thinking_level {
+        if let Some(level) = next.thinking_level.filter(|level| *level != live.thinking_level) {
             self.transcript.set_thinking_level(level);
         }
         hooks.should_stop_after_turn(&event).await

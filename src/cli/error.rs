@@ -180,6 +180,7 @@ impl From<StorageError> for CliError {
             }
             StorageError::IsALink(_) => (ErrorKind::Io, Some("name the file that the link leads to")),
             StorageError::Io { .. }
+            | StorageError::EntryExists(_)
             | StorageError::Exists(_)
             | StorageError::Incoming(_)
             | StorageError::Replaced(_)

@@ -22,6 +22,7 @@ mod commands;
 mod config;
 mod error;
 mod folder;
+mod importing;
 mod interrupt;
 mod invocation;
 mod output_file;

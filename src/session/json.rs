@@ -223,6 +223,12 @@ impl Extra {
     }
 }
 
+impl Serialize for Extra {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
 /// Makes `bytes` readable as JSON text of a strict reader: bytes that are not UTF-8 and escapes of lone surrogates
 /// become U+FFFD, raw control characters in strings become escapes. Borrows where nothing had to change.
 pub fn well_formed(bytes: &[u8]) -> Cow<'_, str> {

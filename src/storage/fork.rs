@@ -109,6 +109,7 @@ impl Repo {
         let (header, path) = self.plan(NewSession {
             cwd: options.cwd.clone().unwrap_or_else(|| header.cwd.clone()),
             id: None,
+            created_ms: None,
             parent_session: Some(parent_session.clone()),
             metadata: header.metadata.clone(),
             extra: header.extra.clone(),

@@ -126,6 +126,19 @@ impl Batch<'_> {
         id
     }
 
+    /// Adds an entry of another session as it is, with its own id, parent and time; the next one hangs from it.
+    ///
+    /// # Errors
+    /// When the session, or this batch, has an entry of that id.
+    pub fn push_entry(&mut self, entry: Entry) -> Result<(), StorageError> {
+        if self.session.tree().find(entry.id.as_str()).is_some() || !self.taken.insert(entry.id.as_str().to_owned()) {
+            return Err(StorageError::EntryExists(entry.id));
+        }
+        self.leaf = Some(entry.id.clone());
+        self.entries.push(entry);
+        Ok(())
+    }
+
     /// As [`Batch::push`], with an id from [`Batch::new_id`].
     pub(super) fn push_as(&mut self, id: EntryId, kind: EntryKind) {
         self.entries.push(Entry { id: id.clone(), parent_id: self.leaf.take(), timestamp: self.timestamp.clone(), kind });

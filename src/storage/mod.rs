@@ -215,6 +215,9 @@ pub enum StorageError {
     /// A session id that cannot be one.
     #[error(transparent)]
     InvalidId(#[from] InvalidSessionId),
+    /// There is an entry of this id already.
+    #[error("there is an entry {0} already")]
+    EntryExists(EntryId),
     /// A line that was to be appended is refused. Nothing was written.
     #[error(transparent)]
     Incoming(#[from] IncomingError),

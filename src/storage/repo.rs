@@ -51,6 +51,8 @@ pub struct NewSession {
     pub cwd: String,
     /// Its id; by default a new one.
     pub id: Option<SessionId>,
+    /// When it was created, in Unix milliseconds; by default now.
+    pub created_ms: Option<i64>,
     /// The file that it was forked from.
     pub parent_session: Option<String>,
     /// What an application keeps in the header.
@@ -98,7 +100,7 @@ impl Repo {
             Some(id) => id,
             None => SessionId::new(self.ids.session_id())?,
         };
-        let timestamp = format_timestamp(self.clock.now_ms());
+        let timestamp = format_timestamp(new.created_ms.unwrap_or_else(|| self.clock.now_ms()));
         let path = self.folder_for(&new.cwd).join(file_name(&timestamp, &id));
         let header = Header {
             version: FORMAT_VERSION,
@@ -181,7 +183,7 @@ impl Repo {
     /// Adds the session files of a folder and returns its folders.
     fn read_folder(&self, folder: &Path, files: &mut Vec<SessionFile>) -> Result<Vec<PathBuf>, StorageError> {
         let items = self.fs.read_dir(folder).map_err(|source| StorageError::io("read the folder", folder, source))?;
-        let mut folders = Vec::new();
+        let (mut folders, mut links) = (Vec::new(), Vec::new());
         for (path, kind) in items {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if name.starts_with('.') {
@@ -195,13 +197,17 @@ impl Repo {
                     let Ok(meta) = self.fs.metadata(&path) else { continue };
                     match meta.kind {
                         FileKind::File if is_session_name => files.push(SessionFile { path, meta }),
-                        FileKind::Folder => folders.push(path),
+                        FileKind::Folder => links.push(path),
                         FileKind::File | FileKind::Link | FileKind::Other => {}
                     }
                 }
                 FileKind::File | FileKind::Link | FileKind::Other => {}
             }
         }
+        // Of the ways to one folder the same is taken each time, and one without a link if there is one.
+        folders.sort();
+        links.sort();
+        folders.append(&mut links);
         Ok(folders)
     }
 

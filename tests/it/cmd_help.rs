@@ -31,6 +31,7 @@ Commands:
   append       Appends messages or entries, JSON lines on standard input, and prints their ids
   goto         Moves the leaf: the next entry hangs from there
   fork         Makes a new session of a path and prints the new file's path
+  import       Imports sessions of Claude Code, Codex, opencode, or of Pi from elsewhere
   name         Shows, sets or clears the name of a session
   label        Shows, sets or clears labels; a label names an entry
   model        Shows or sets the model that the session goes on with
@@ -69,6 +70,7 @@ Commands:
   append       Appends messages or entries, JSON lines on standard input, and prints their ids
   goto         Moves the leaf: the next entry hangs from there
   fork         Makes a new session of a path and prints the new file's path
+  import       Imports sessions of Claude Code, Codex, opencode, or of Pi from elsewhere
   name         Shows, sets or clears the name of a session
   label        Shows, sets or clears labels; a label names an entry
   model        Shows or sets the model that the session goes on with

@@ -401,3 +401,24 @@ fn a_part_of_a_write_with_something_behind_it_is_closed_and_never_cut() {
     }
     assert!(met > 0);
 }
+
+#[test]
+fn an_upgrade_starts_over_when_the_file_grows_under_it() {
+    let theirs = r#"{"type":"message","timestamp":"t","message":{"role":"user","content":"[theirs]"}}"#;
+    let mut in_file = 0;
+    for at in 1.. {
+        let world = World::with(V1);
+        let mut session = world.open().expect("a session");
+        world.fs.fail_at(at, Fault::Intruder(FILE.into(), format!("{theirs}\n").into_bytes()));
+        let calls = world.fs.calls();
+        session.append(vec![user("[a]")], Durability::Synced).expect("no fault");
+        if world.fs.calls() - calls < at {
+            break;
+        }
+        let holds = |path: &str| world.fs.get(Path::new(path)).is_some_and(|bytes| memchr_find(&bytes, "[theirs]"));
+        // Between the last look and the rename nothing helps against a program that takes no lock; then it is in the backup.
+        assert!(holds(FILE) || holds(&format!("{FILE}.bak")), "call {at}: {:?}", world.fs.names());
+        in_file += usize::from(holds(FILE));
+    }
+    assert!(in_file > 10, "{in_file}");
+}

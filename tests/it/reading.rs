@@ -197,11 +197,11 @@ fn lines_of_every_length_are_read() {
 /// A long line whose record is damaged in its middle, where the fast reader has no bytes at hand.
 #[test]
 fn damage_in_the_middle_of_a_long_line_is_found() {
-    for len in [1_000, 70_000, 400_000] {
+    for len in [1_000, 70_000, 270_000] {
         for middle in ["\0\0", "\u{1}", "\"", "}", "{", "\"}}{\"type\":\"label\",\"id\":\"z\",\"parentId\":null,\"x\":\"", "\\\\"]
         {
             // With an array in it, brackets of the wrong kind would close; those are not looked at.
-            let kinds = if middle.len() > 9 { vec![0, 3] } else { vec![0, 1, 2, 3] };
+            let kinds = if middle.len() > 9 { vec![0, 3] } else { vec![0, 2] };
             for kind in kinds {
                 let mut line = entry(kind, len);
                 let at = line.char_indices().filter(|(at, char)| *char == 'x' && *at > line.len() / 2).map(|(at, _)| at).next();

@@ -62,6 +62,15 @@ enum Keep {
     AtMostHalf(u64),
 }
 
+/// How much a context may hold.
+struct Limits {
+    settings: CompactionSettings,
+    /// The tokens of the model's window, as configured.
+    window: u64,
+    /// Whether the model refused what is configured.
+    is_learned: bool,
+}
+
 impl AgentHarness {
     /// Compacts the context by the user's wish.
     ///
@@ -106,14 +115,14 @@ impl AgentHarness {
             return self.request;
         }
         let overhead_tokens = self.overhead_tokens(&run.system_prompt);
-        let window = self.core.live().served.model.context_window;
-        let settings = self.compaction_settings();
+        let Limits { settings, window, is_learned } = self.limits();
         // A session that cannot be read tells so when the context is built.
         let Ok((mut tokens, new_tokens)) = self.measure(next, overhead_tokens) else { return self.request };
         if settings.is_due(tokens, window, new_tokens) {
             let order = Order {
                 cause: CompactionCause::Threshold,
-                keep: Keep::Tokens(settings.keep_recent_tokens),
+                // What is configured to be kept may be more than the model takes.
+                keep: if is_learned { Keep::AtMostHalf } else { Keep::Tokens }(settings.keep_recent_tokens),
                 instructions: None,
                 by: self.compaction.by,
                 overhead_tokens,
@@ -130,11 +139,29 @@ impl AgentHarness {
         }
         let limit_tokens = settings.threshold_tokens(window);
         let is_over = tokens > limit_tokens;
+        self.tell_whether_over(is_over, tokens, limit_tokens);
+        RequestOptions { truncation: self.request.truncation || is_over, ..self.request }
+    }
+
+    /// Warns once while the context stays over its limit.
+    fn tell_whether_over(&self, is_over: bool, tokens: u64, limit_tokens: u64) {
         let was_over = self.is_over_limit.swap(is_over, Ordering::Relaxed);
         if is_over && !was_over {
             self.core.events.warn(Warning::OverLimit { tokens, limit_tokens });
         }
-        RequestOptions { truncation: self.request.truncation || is_over, ..self.request }
+    }
+
+    /// The settings and the window of the model in use: not what is configured, where it refused less than that.
+    fn limits(&self) -> Limits {
+        let (settings, model) = (self.compaction_settings(), self.core.live().served.model.clone());
+        let refused = self.refused_size.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let refused = refused.filter(|(id, _)| *id == model.id).map(|(_, tokens)| tokens.saturating_sub(1));
+        let window = model.context_window;
+        let configured = settings.threshold_tokens(window);
+        let limit = configured.min(refused.unwrap_or(u64::MAX));
+        let reserve_tokens = window.saturating_sub(limit);
+        let settings = CompactionSettings { reserve_tokens, ..settings };
+        Limits { settings, window, is_learned: limit < configured }
     }
 
     /// The tokens of the next request, and those that are new since the last compaction or the last refused attempt.
@@ -166,14 +193,16 @@ impl AgentHarness {
             by: self.compaction.by,
             overhead_tokens: self.overhead_tokens(&run.system_prompt),
         };
+        let tokens = self.measure(&[], order.overhead_tokens).map_or(0, |(tokens, _)| tokens);
+        let model_id = self.core.live().served.model.id.clone();
+        *self.refused_size.lock().unwrap_or_else(PoisonError::into_inner) = Some((model_id, tokens));
         match self.make_compaction(&order, run.abort).await {
             Ok(_) => Some(sent),
             Err(_) if run.abort.is_cancelled() || sent.truncation => None,
             Err(_) => {
-                let window = self.core.live().served.model.context_window;
-                let limit_tokens = self.compaction_settings().threshold_tokens(window);
-                let tokens = self.measure(&[], order.overhead_tokens).map_or(0, |(tokens, _)| tokens);
-                self.core.events.warn(Warning::OverLimit { tokens, limit_tokens });
+                *self.refused_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(tokens);
+                let Limits { settings, window, .. } = self.limits();
+                self.tell_whether_over(true, tokens, settings.threshold_tokens(window));
                 Some(RequestOptions { truncation: true, ..sent })
             }
         }

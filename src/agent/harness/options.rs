@@ -29,6 +29,22 @@ pub enum FlushPolicy {
     Off,
 }
 
+impl FlushPolicy {
+    /// The name in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Entry => "entry",
+            Self::Off => "off",
+        }
+    }
+
+    /// The policy of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Turn, Self::Entry, Self::Off].into_iter().find(|policy| policy.as_str() == name)
+    }
+}
+
 /// Who writes summaries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SummaryBy {

@@ -17,6 +17,7 @@ mod delete;
 mod export;
 mod fork;
 mod goto;
+mod import;
 mod label;
 mod list;
 mod model;
@@ -39,6 +40,7 @@ pub enum Command {
     Append(append::AppendArgs),
     Goto(goto::GotoArgs),
     Fork(fork::ForkArgs),
+    Import(import::ImportArgs),
     Name(name::NameArgs),
     Label(label::LabelArgs),
     Model(model::ModelArgs),
@@ -66,6 +68,7 @@ impl Command {
             Self::Append(args) => append::run(&args, invocation),
             Self::Goto(args) => goto::run(&args, invocation),
             Self::Fork(args) => fork::run(&args, invocation),
+            Self::Import(args) => import::run(&args, invocation),
             Self::Name(args) => name::run(&args, invocation),
             Self::Label(args) => label::run(&args, invocation),
             Self::Model(args) => model::run(&args, invocation),

@@ -138,7 +138,7 @@ async fn the_context_is_compacted_between_turns_when_it_grows_too_large() {
     let steps = [call("probe"), call("probe"), call("probe"), Step::text("SUMMARY"), Step::text("done")];
     let (harness, provider) = place.harness(steps, |options| {
         options.served.model = small(8_000);
-        options.tools = vec![Probe::new("probe", |_| async { ToolOutput::text(long()) })];
+        options.tools = vec![Probe::parallel("probe", |_| async { ToolOutput::text(long()) })];
     });
     let mut events = harness.subscribe();
     assert_eq!(harness.prompt("hi").await.expect("a run").answer_text(), "done");
@@ -203,7 +203,7 @@ async fn an_overflow_that_cannot_be_compacted_is_sent_shortened() {
     let big = "x".repeat(20_000);
     let steps = [call("probe"), Step::Refuse(overflow()), Step::text("done")];
     let (harness, provider) = place.harness(steps, |options| {
-        options.tools = vec![Probe::new("probe", move |_| {
+        options.tools = vec![Probe::parallel("probe", move |_| {
             let big = big.clone();
             async move { ToolOutput::text(big) }
         })];
@@ -226,7 +226,7 @@ async fn a_context_over_its_limit_without_a_summary_goes_out_shortened_and_is_to
     let steps = [call("probe"), call("probe"), Step::text("done")];
     let (harness, provider) = place.harness(steps, |options| {
         options.served.model = small(8_000);
-        options.tools = vec![Probe::new("probe", move |_| {
+        options.tools = vec![Probe::parallel("probe", move |_| {
             let big = big.clone();
             async move { ToolOutput::text(big) }
         })];
@@ -293,4 +293,24 @@ async fn without_a_network_the_summary_is_extractive() {
     harness.prompt(long()).await.expect("a run");
     let done = harness.compact(CompactOptions { keep_tokens: Some(0), ..CompactOptions::default() }).await.expect("compacted");
     assert!(done.summary.contains("Goal") && !done.is_fallback, "{}", done.summary);
+}
+
+#[tokio::test]
+async fn what_a_model_refused_is_its_limit_from_then_on() {
+    let place = Place::new();
+    let steps = [
+        Step::text("one"),
+        Step::Refuse(overflow()),
+        Step::text("SUMMARY"),
+        Step::text("two"),
+        Step::text("SUMMARY AGAIN"),
+        Step::text("three"),
+    ];
+    let (harness, provider) = place.harness(steps, |_| {});
+    harness.prompt(long()).await.expect("a run");
+    harness.prompt(long()).await.expect("a run");
+    let mut events = harness.subscribe();
+    assert_eq!(harness.prompt(long()).await.expect("a run").answer_text(), "three");
+    assert_eq!(compactions(&mut events), ["start threshold", "end fallback=false"], "before it is refused again");
+    assert_eq!(provider.steps_left(), 0);
 }

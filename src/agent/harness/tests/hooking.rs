@@ -94,8 +94,6 @@ async fn each_hook_of_a_run_has_its_power() {
         "user BETWEEN",
         "assistant",
         "toolResult CHANGED",
-        "model other",
-        "thinking high",
     ];
     assert_eq!(place.lines(), expect);
 }
@@ -230,4 +228,88 @@ fn names_lead_to_hooks_and_header_values_are_not_shown() {
     let event = BeforeProviderRequest { model, session_id: None, stream_options };
     let expect = r#"{"model":{"provider":"p","modelId":"m"},"sessionId":null,"streamOptions":{"headers":{"x-key":null},"timeoutMs":null,"maxRetries":null}}"#;
     assert_eq!(Json::of(&event).expect("JSON").as_str(), expect);
+}
+
+#[tokio::test]
+async fn an_abort_does_not_wait_for_a_hook() {
+    struct Hangs(Arc<Notify>);
+    #[async_trait]
+    impl Hooks for Hangs {
+        async fn tool_call(&self, _event: &ToolCallEvent) -> Result<ToolCallAnswer, HookError> {
+            self.0.notify_one();
+            std::future::pending().await
+        }
+    }
+    let place = Place::new();
+    let asked = Arc::new(Notify::new());
+    let (harness, _) = place.harness([call("probe")], |options| {
+        options.tools = vec![Probe::looking("probe", || panic!("it was not allowed"))];
+        options.hooks = vec![Arc::new(Hangs(asked.clone()))];
+    });
+    let (outcome, ()) = tokio::join!(harness.prompt("hi"), async {
+        asked.notified().await;
+        harness.abort();
+    });
+    assert_eq!(outcome.expect("a run").reason, EndReason::Aborted);
+    assert!(place.lines()[3].contains("the user aborted the run before the tool_call hook had answered"));
+}
+
+#[tokio::test]
+async fn a_hook_that_asks_for_a_model_that_is_not_there_is_told() {
+    struct Asks;
+    #[async_trait]
+    impl Hooks for Asks {
+        async fn prepare_next_turn(&self, _event: &TurnEvent) -> Result<NextTurnAnswer, HookError> {
+            let model = Some(ModelName { provider: "no".into(), model_id: "such".into() });
+            let messages = vec![Message::user("later", 1), Message::System(Default::default())];
+            Ok(NextTurnAnswer { model, messages, ..NextTurnAnswer::default() })
+        }
+        async fn should_stop_after_turn(&self, _event: &TurnEvent) -> Result<StopAnswer, HookError> {
+            Ok(StopAnswer { stop: true })
+        }
+    }
+    let place = Place::new();
+    let (harness, provider) = place.harness([Step::text("a"), Step::text("b")], |options| options.hooks = vec![Arc::new(Asks)]);
+    let mut events = harness.subscribe();
+    harness.prompt("one").await.expect("a run");
+    let expect = [
+        "the hook prepare_next_turn failed and was passed over: a message of role system cannot be added",
+        "there is no model no/such, so the model stays",
+    ];
+    assert_eq!(warnings(&mut events), expect);
+    harness.prompt("two").await.expect("a run");
+    let sent: Vec<_> = provider.requests()[1].messages.iter().map(short_message).collect();
+    assert_eq!(sent, ["user one", "assistant a", "user later", "user two"], "what had no turn goes with the next prompt");
+}
+
+#[tokio::test]
+async fn retries_of_a_provider_are_told() {
+    struct Flaky(Scripted);
+    #[async_trait]
+    impl crate::llm::Provider for Flaky {
+        fn api(&self) -> &'static str {
+            self.0.api()
+        }
+        async fn stream(
+            &self,
+            request: &crate::llm::Request,
+            exchange: &dyn crate::llm::Exchange,
+            abort: &tokio_util::sync::CancellationToken,
+        ) -> Result<crate::llm::EventStream, ProviderError> {
+            let busy = ProviderError::Busy { address: "x".into(), status: 529, detail: "full".into(), retry_after_ms: None };
+            exchange.before_retry(1, std::time::Duration::from_millis(7), &busy).await;
+            self.0.stream(request, exchange, abort).await
+        }
+    }
+    let place = Place::new();
+    let (harness, _) = place.harness([], |options| {
+        options.served.provider = Arc::new(Flaky(Scripted::new([Step::text("done")])));
+    });
+    let mut events = harness.subscribe();
+    harness.prompt("hi").await.expect("a run");
+    let told = std::iter::from_fn(|| events.try_next()).find_map(|event| match &*event {
+        AgentEvent::Retry { tries, delay_ms, error } => Some((*tries, *delay_ms, error.clone())),
+        _ => None,
+    });
+    assert_eq!(told, Some((1, 7, "x cannot answer now (status 529): full".to_owned())));
 }

@@ -19,6 +19,7 @@ use super::*;
 use crate::llm::scripted::{Reply, Scripted, Step};
 use crate::llm::{Model, ProviderError};
 use crate::session::json::Json;
+use crate::storage::fs::StdFs;
 
 /// Looks at something before each request.
 pub(super) struct BeforeRequest<F>(pub F);
@@ -221,7 +222,7 @@ async fn an_abort_gives_the_calls_that_go_on_error_results() {
     let tell = started.clone();
     let reply = Reply::new().call("fast", Json::empty_object()).call("slow", Json::empty_object());
     let (harness, _) = place.harness([Step::Reply(reply), Step::text("never")], |options| {
-        let slow = Probe::new("slow", move |_| {
+        let slow = Probe::parallel("slow", move |_| {
             let tell = tell.clone();
             async move {
                 tell.notify_one();
@@ -374,7 +375,7 @@ async fn calls_run_at_once_unless_a_tool_is_sequential() {
     let (harness, _) = place.harness([both(), Step::text("done")], |options| {
         let meet = |name| {
             let barrier = barrier.clone();
-            Probe::new(name, move |_| {
+            Probe::parallel(name, move |_| {
                 let barrier = barrier.clone();
                 async move {
                     // Only two that run at once pass.
@@ -403,7 +404,7 @@ async fn calls_run_at_once_unless_a_tool_is_sequential() {
                 }
             }
         };
-        options.tools = vec![Probe::new("a", logging("a")), Probe::sequential("b", logging("b"))];
+        options.tools = vec![Probe::parallel("a", logging("a")), Probe::sequential("b", logging("b"))];
     });
     harness.prompt("hi").await.expect("a run");
     assert_eq!(log.all(), strings(&["a begins", "a ends", "b begins", "b ends"]));
@@ -415,7 +416,7 @@ async fn a_tool_that_is_missing_crashes_or_gets_no_object_gives_an_error_result(
     let no_object = Json::parse("[1]").expect("JSON");
     let reply = Reply::new().call("none", Json::empty_object()).call("bad", Json::empty_object()).call("bad", no_object);
     let (harness, _) = place.harness([Step::Reply(reply), Step::text("done")], |options| {
-        options.tools = vec![Probe::new("bad", |_| async { panic!("on purpose") })];
+        options.tools = vec![Probe::parallel("bad", |_| async { panic!("on purpose") })];
     });
     harness.prompt("hi").await.expect("a run");
     let expect = [
@@ -432,7 +433,7 @@ async fn a_dropped_run_leaves_no_open_call() {
     let started = Arc::new(Notify::new());
     let tell = started.clone();
     let (harness, _) = place.harness([call("slow"), Step::text("done")], |options| {
-        options.tools = vec![Probe::new("slow", move |_| {
+        options.tools = vec![Probe::parallel("slow", move |_| {
             let tell = tell.clone();
             async move {
                 tell.notify_one();
@@ -458,7 +459,7 @@ async fn only_one_thing_goes_on_at_a_time() {
     let (inner, seen) = (cell.clone(), Seen::new());
     let tool_seen = seen.clone();
     let (harness, _) = place.harness([Step::text("a"), call("probe"), Step::text("done")], |options| {
-        options.tools = vec![Probe::new("probe", move |_| {
+        options.tools = vec![Probe::parallel("probe", move |_| {
             let (harness, seen) = (inner.get().expect("the harness").clone(), tool_seen.clone());
             async move {
                 let root = harness.with_session(|session| session.tree().id(session.tree().path(session.leaf())[0]));
@@ -498,11 +499,81 @@ async fn a_run_can_be_spawned_and_waited_for() {
         async move { harness.prompt("hi").await }
     });
     while let Some(event) = events.next().await {
-        if matches!(*event, AgentEvent::SavePoint { .. }) {
+        if matches!(*event, AgentEvent::MessageEnd { .. }) {
             break;
         }
     }
     harness.abort();
     harness.wait_for_idle().await;
     assert_eq!(running.await.expect("no panic").expect("a run").reason, EndReason::Aborted);
+}
+
+#[tokio::test]
+async fn a_harness_that_is_dropped_writes_what_waits() {
+    let place = Place::new();
+    let started = Arc::new(Notify::new());
+    let tell = started.clone();
+    let (harness, _) = place.harness([call("slow")], |options| {
+        options.tools = vec![Probe::parallel("slow", move |_| {
+            let tell = tell.clone();
+            async move {
+                tell.notify_one();
+                std::future::pending::<ToolOutput>().await
+            }
+        })];
+    });
+    tokio::select! {
+        _ = harness.prompt("hi") => panic!("the tool never ends"),
+        () = started.notified() => {}
+    }
+    drop(harness);
+    assert_eq!(place.lines().len(), 4, "header, prompt, answer and its result");
+}
+
+#[tokio::test]
+async fn the_path_tells_level_and_tools_unless_it_names_none_of_ours() {
+    let place = Place::new();
+    let tools = || vec![Probe::looking("a", || {}), Probe::looking("b", || {})];
+    let (harness, _) = place.harness([], |options| options.tools = tools());
+    harness.set_active_tools(vec!["b".into()]).expect("written");
+    harness.set_thinking_level("low").expect("written");
+    assert!(matches!(harness.set_active_tools(vec!["c".into()]), Err(AgentError::NoSuchTool(_))));
+    harness.close().expect("closed");
+    let (harness, provider) = place.harness([Step::text("done")], |options| options.tools = tools());
+    harness.prompt("hi").await.expect("a run");
+    let request = &provider.requests()[0];
+    let names: Vec<_> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!((names, request.thinking_level.as_str(), request.session_id.as_deref()), (vec!["b"], "low", Some("s1")));
+    assert!(request.system_prompt.as_ref().is_some_and(|prompt| prompt.contains("- b: ") && !prompt.contains("- a: ")));
+    drop(harness);
+    let (harness, _) = place.harness([], |options| options.tools = vec![Probe::looking("x", || {})]);
+    assert_eq!(harness.active_tools(), ["x"]);
+}
+
+#[tokio::test]
+async fn a_skill_is_invoked_by_its_name() {
+    let place = Place::new();
+    let skill_folder = place.folder.path().join("skills/pdf");
+    let file = skill_folder.join("SKILL.md");
+    StdFs.create_dir_all(&skill_folder).expect("a folder");
+    let open = StdFs.open(&file, crate::storage::fs::OpenFor::CreateNew).expect("a file");
+    open.append(b"---\ndescription: reads\n---\nDo this.").expect("written");
+    let env = Env::new(place.folder.path(), place.folder.path().join("out"), Default::default());
+    let skills = crate::agent::skill::Skill::find(&env, &[place.folder.path().join("skills")]).await;
+    let (harness, provider) = place.harness([Step::text("done")], |options| options.prompt.skills = skills);
+    harness.prompt_skill(&env, "pdf", "a.pdf").await.expect("a run");
+    let sent = provider.requests()[0].messages[0].text();
+    assert!(sent.contains("Do this.") && sent.ends_with("a.pdf"), "{sent}");
+    assert!(matches!(harness.prompt_skill(&env, "none", "").await, Err(AgentError::NoSuchSkill(_))));
+}
+
+#[tokio::test]
+async fn a_label_needs_its_entry() {
+    let place = Place::new();
+    let (harness, _) = place.harness([Step::text("done")], |_| {});
+    assert!(matches!(harness.set_label(&EntryId::from("none"), Some("L")), Err(AgentError::NoSuchEntry(_))));
+    harness.prompt("hi").await.expect("a run");
+    let leaf = harness.with_session(Session::leaf_id).expect("a leaf");
+    harness.set_label(&leaf, Some(" L ")).expect("written");
+    assert_eq!(place.lines().last().map(String::as_str), Some("label L"));
 }
