@@ -46,7 +46,7 @@ use crate::storage::{StorageError, jsonl};
 
 pub use compact::CompactOptions;
 pub use navigate::{NavigateOptions, NavigateSummary};
-pub use options::{CompactionOptions, FlushPolicy, HarnessOptions, SummaryBy};
+pub use options::{CompactionOptions, FlushPolicy, HarnessOptions, LeafPolicy, ModelCompaction, SummaryBy};
 use pending::Store;
 
 /// An agent on a session.
@@ -90,13 +90,16 @@ pub fn path_state(session: &Session) -> Result<PathState, StorageError> {
 }
 
 impl AgentHarness {
-    /// An agent that goes on from the leaf of `session`, and keeps its own leaf from here on. Thinking level and active
+    /// An agent that goes on from the leaf of `session`. Thinking level and active
     /// tools are those of the path, unless `options` names them.
     ///
     /// # Errors
     /// When the session cannot be read.
     pub fn new(mut session: Session, options: HarnessOptions) -> Result<Self, AgentError> {
-        session.hold();
+        match options.leaf {
+            LeafPolicy::Own => session.hold(),
+            LeafPolicy::File => {}
+        }
         let state = path_state(&session)?;
         // A path that names none of our tools was made by another harness and says nothing about them.
         let is_known = |name: &String| options.tools.iter().any(|tool| tool.declaration().name == *name);
@@ -228,6 +231,11 @@ impl AgentHarness {
     /// The thinking level in use.
     pub fn thinking_level(&self) -> String {
         self.core.live().thinking_level.clone()
+    }
+
+    /// Who writes summaries where nobody else is asked to.
+    pub fn summary_by(&self) -> SummaryBy {
+        self.compaction.by
     }
 
     /// The names of the tools that the model may call.

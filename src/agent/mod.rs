@@ -36,7 +36,7 @@ use crate::session::message::{Content, Message};
 use crate::storage::StorageError;
 
 pub use activity::Activity;
-pub use agent::{Agent, AgentOptions};
+pub use agent::{Agent, AgentOptions, DEFAULT_MAX_TURNS};
 pub use event::{AgentEvent, Events};
 pub use harness::{AgentHarness, HarnessOptions};
 pub use queue::{QueueMode, QueueModes};

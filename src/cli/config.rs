@@ -16,17 +16,24 @@
 //! sessions                       in the platform's folder for data
 //! ```
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use self::fields::{Api, ConfigFields};
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::folder::{absolute, expand_home};
 use crate::cli::surroundings::Surroundings;
+use crate::llm::{offline, replay};
 use crate::storage::fs::{Fs, OpenFor, read_exact_at};
 use crate::storage::repo::Layout;
+
+pub mod fields;
+pub mod models;
+pub mod provider_file;
 
 /// The name of the file in the platform's folder.
 const FILE_NAME: &str = "config.toml";
@@ -40,27 +47,8 @@ pub struct Config {
     pub exists: bool,
     /// What it says.
     pub fields: ConfigFields,
-}
-
-/// The fields of the file.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ConfigFields {
-    /// Where sessions are kept; a relative path counts from the file's folder.
-    pub root: Option<String>,
-    /// How contexts are made smaller.
-    #[serde(default)]
-    pub context: ContextFields,
-}
-
-/// `[context]`
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ContextFields {
-    /// Older tool results are shortened to the name of their tool.
-    pub micro_compaction: Option<bool>,
-    /// Long tool results lose their middle.
-    pub truncation: Option<bool>,
+    /// Where its lines end, in bytes.
+    line_ends: Vec<usize>,
 }
 
 impl Config {
@@ -82,8 +70,63 @@ impl Config {
             }
         };
         let fields = toml::from_str(&text).map_err(|error| wrong_field(&error, &text, &path))?;
-        Ok(Self { path: Some(path), exists: true, fields })
+        let line_ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+        let config = Self { path: Some(path), exists: true, fields, line_ends };
+        config.check()?;
+        Ok(config)
     }
+
+    /// Refuses what no type of a field can refuse.
+    fn check(&self) -> Result<(), CliError> {
+        let mut names = HashSet::new();
+        for (name, provider) in &self.fields.providers {
+            let section = format!("providers.{name}");
+            let taken = [offline::API, replay::API];
+            if name.is_empty() || name.contains('/') || taken.contains(&name.as_str()) {
+                return Err(self.wrong(
+                    &section,
+                    "a provider's name is not empty, has no slash, and is not offline or replay",
+                    None,
+                ));
+            }
+            match &provider.base_url {
+                Some(url) if !is_http_url(url.get_ref()) => {
+                    let what = "it has to be an address that begins with http:// or https://";
+                    return Err(self.wrong(&format!("{section}.base_url"), what, Some(url.span().start)));
+                }
+                None if provider.api != Api::Offline => {
+                    return Err(self.wrong(&format!("{section}.base_url"), "it is missing", None));
+                }
+                Some(_) | None => {}
+            }
+            for model in &provider.models {
+                if !names.insert(format!("{name}/{}", model.id)) {
+                    return Err(self.wrong(&format!("{section}.models"), &format!("two models are called {}", model.id), None));
+                }
+            }
+        }
+        names.insert(models::full_name(&offline::Offline::model()));
+        let named = [("model", &self.fields.model), ("compaction.summary_model", &self.fields.compaction.summary_model)];
+        for (field, name) in named {
+            if let Some(name) = name.as_ref().filter(|name| !names.contains(name.get_ref())) {
+                let what = format!("there is no model {}; it has to be PROVIDER/MODEL of a model in this file", name.get_ref());
+                return Err(self.wrong(field, &what, Some(name.span().start)));
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, field: &str, what: &str, at: Option<usize>) -> CliError {
+        let line = at.map(|at| 1 + self.line_ends.partition_point(|end| *end < at));
+        let line = line.map_or_else(String::new, |line| format!("line {line} of "));
+        let path = self.path.as_deref().unwrap_or(Path::new("")).display();
+        CliError::new(ErrorKind::Config, format!("wrong configuration: field {field:?}: {what}; {line}{path}"))
+    }
+}
+
+/// Whether a text is an address that requests can be sent to.
+fn is_http_url(text: &str) -> bool {
+    reqwest::Url::parse(text.trim()).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some())
 }
 
 /// Names the field that is wrong, with its line. The value is not shown: it may be a secret.
@@ -92,8 +135,19 @@ fn wrong_field(error: &toml::de::Error, text: &str, path: &Path) -> CliError {
     let line = 1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
     let field = text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map(|(field, _)| field.trim());
     let place = field.map_or_else(String::new, |field| format!("field {field:?}, "));
-    let message = error.message().trim().replace('\n', ", ");
+    let message = without_texts(&error.message().trim().replace('\n', ", "));
     CliError::new(ErrorKind::Config, format!("wrong configuration: {message}; {place}line {line} of {}", path.display()))
+}
+
+/// A message of the reader without the text that it quotes from the file.
+fn without_texts(message: &str) -> String {
+    match message.split_once("string \"") {
+        Some((before, rest)) => {
+            let after = rest.rsplit_once('"').map_or("", |(_, after)| after);
+            format!("{before}string{after}")
+        }
+        None => message.to_owned(),
+    }
 }
 
 /// Where a value in force comes from.

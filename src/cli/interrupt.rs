@@ -3,10 +3,46 @@
 //! # Invariants
 //! - Ending at once is safe: an append is one write, and a rewrite ends with a rename.
 
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// The exit code of a command that was interrupted.
 const EXIT_INTERRUPTED: i32 = 130;
+
+/// Who handles interrupts instead.
+static LISTENER: Mutex<Option<UnboundedSender<()>>> = Mutex::new(None);
+
+/// The interrupts of a command that handles them itself, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Interrupts(UnboundedReceiver<()>);
+
+impl Interrupts {
+    /// From now on an interrupt ends nothing but comes here.
+    pub(super) fn listen() -> Self {
+        let (sender, receiver) = unbounded_channel();
+        *LISTENER.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        Self(receiver)
+    }
+
+    /// Waits for the next interrupt; for ever where there is none.
+    pub(super) async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Forgets the interrupts that came so far; whether there were any.
+    pub(super) fn forget(&mut self) -> bool {
+        std::iter::from_fn(|| self.0.try_recv().ok()).count() > 0
+    }
+}
+
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        LISTENER.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
 
 /// From when this returns, Ctrl-C ends the process. Where the system gives no thread or no such signal, its own way of
 /// ending stays.
@@ -17,8 +53,11 @@ pub(super) fn exit_on_interrupt() {
         runtime.block_on(async {
             let Ok(mut interrupts) = interrupts() else { return };
             let _ = ready.send(());
-            if interrupts.recv().await.is_some() {
-                std::process::exit(EXIT_INTERRUPTED);
+            while interrupts.recv().await.is_some() {
+                let listener = LISTENER.lock().unwrap_or_else(PoisonError::into_inner);
+                if listener.as_ref().is_none_or(|listener| listener.send(()).is_err()) {
+                    std::process::exit(EXIT_INTERRUPTED);
+                }
             }
         });
     };

@@ -18,6 +18,7 @@ use crate::cli::surroundings::Surroundings;
 use crate::cli::ui::{ColorWhen, Ui};
 
 mod args;
+mod chat;
 mod commands;
 mod config;
 mod error;
@@ -41,6 +42,8 @@ pub enum Outcome {
     DamageFound,
     /// The user said no.
     Declined,
+    /// The user ended it.
+    Interrupted,
 }
 
 impl Outcome {
@@ -49,6 +52,7 @@ impl Outcome {
             Self::Done => 0,
             Self::Declined => 1,
             Self::DamageFound => 3,
+            Self::Interrupted => 130,
         }
     }
 }

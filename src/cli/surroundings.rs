@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::storage::fs::{Fs, StdFs};
+use crate::storage::fs::{Fs, OpenFor, StdFs};
 use crate::storage::{Clock, IdSource, RandomIds, SystemClock};
 
 /// Moves a file to the trash; the error is a sentence.
@@ -42,6 +42,8 @@ pub struct Surroundings {
     pub stderr: Output,
     /// The trash of the system.
     pub trash: Trash,
+    /// What others are told of who holds a session: the process and the machine.
+    pub process: String,
 }
 
 /// A stream that is read.
@@ -50,6 +52,8 @@ pub struct Input {
     pub reader: Box<dyn Read + Send>,
     /// Whether a person types there.
     pub is_terminal: bool,
+    /// Whether it is the standard input of this process, so that a line editor may take it over.
+    pub is_process: bool,
 }
 
 /// A stream that is written.
@@ -82,13 +86,14 @@ impl Surroundings {
             home: directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned()),
             config_dir: dirs.as_ref().map(|dirs| dirs.config_dir().to_owned()),
             data_dir: dirs.as_ref().map(|dirs| dirs.data_dir().to_owned()),
-            fs,
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
-            stdin: Input { reader: Box::new(io::stdin()), is_terminal: io::stdin().is_terminal() },
+            stdin: Input { reader: Box::new(io::stdin()), is_terminal: io::stdin().is_terminal(), is_process: true },
             stdout: Output { writer: Box::new(io::stdout()), columns: out_columns },
             stderr: Output { writer: Box::new(io::stderr()), columns: err_columns },
             trash: Arc::new(|path| trash::delete(path).map_err(|error| trash_error(&error))),
+            process: format!("pid {} on {}", std::process::id(), host_name(&*fs)),
+            fs,
             env,
         }
     }
@@ -116,6 +121,18 @@ impl fmt::Debug for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Output").field("columns", &self.columns).finish_non_exhaustive()
     }
+}
+
+/// The name of this machine, as far as the system tells it in a file.
+fn host_name(fs: &dyn Fs) -> String {
+    let read = |path: &str| {
+        let file = fs.open(Path::new(path), OpenFor::Read).ok()?;
+        let mut name = [0; 256];
+        let len = file.read_at(&mut name, 0).ok()?;
+        let name = String::from_utf8_lossy(&name[..len]).trim().to_owned();
+        (!name.is_empty()).then_some(name)
+    };
+    ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter().find_map(read).unwrap_or_else(|| "this machine".to_owned())
 }
 
 /// The current folder as the shell names it, where that is the same folder.

@@ -97,6 +97,8 @@ pub struct Ui {
     err_colored: bool,
     json: bool,
     verbose: bool,
+    /// Whether a line of [`Ui::status`] is on the terminal.
+    has_status: bool,
 }
 
 impl fmt::Debug for Ui {
@@ -115,7 +117,10 @@ impl Ui {
         };
         let (out, out_columns) = take(&mut surroundings.stdout);
         let (err, err_columns) = take(&mut surroundings.stderr);
-        let input = std::mem::replace(&mut surroundings.stdin, Input { reader: Box::new(io::empty()), is_terminal: false });
+        let input = std::mem::replace(
+            &mut surroundings.stdin,
+            Input { reader: Box::new(io::empty()), is_terminal: false, is_process: false },
+        );
         let colored = |columns: Option<usize>| match color {
             ColorWhen::Auto => columns.is_some() && !plain,
             ColorWhen::Always => true,
@@ -131,6 +136,7 @@ impl Ui {
             err_colored: colored(err_columns),
             json,
             verbose: false,
+            has_status: false,
         };
         (ui, surroundings)
     }
@@ -176,6 +182,7 @@ impl Ui {
     /// # Errors
     /// When it cannot be written.
     pub fn data(&mut self, text: &str) -> Result<(), CliError> {
+        self.clear_status();
         self.bytes(text.as_bytes())
     }
 
@@ -237,6 +244,20 @@ impl Ui {
         self.tell(&text::one_line(message));
     }
 
+    /// Tells of a call of a tool: what was called, then what came of it.
+    pub fn tool(&mut self, called: &str, result: &str, is_error: bool) {
+        let (mark, look) = if is_error { ("x", Look::Bad) } else { ("*", Look::Active) };
+        let mark = paint(self.err_colored, look, mark);
+        let result = paint(self.err_colored, if is_error { Look::Warn } else { Look::Dim }, &text::one_line(result));
+        self.tell(&format!("{mark} {} {result}", text::one_line(called)));
+    }
+
+    /// Tells something of little weight.
+    pub fn aside_dim(&mut self, message: &str) {
+        let line = paint(self.err_colored, Look::Dim, &text::one_line(message));
+        self.tell(&line);
+    }
+
     /// Prints text beside the data, several lines of it.
     pub fn aside(&mut self, message: &str) {
         self.tell(text::lines(message).trim_end_matches('\n'));
@@ -245,8 +266,31 @@ impl Ui {
     fn tell(&mut self, line: &str) {
         // So that both streams come in order where they end in one place.
         let _ = self.out.flush();
+        self.clear_status();
         let mut err = self.err.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = writeln!(err, "{line}");
+    }
+
+    /// Shows what is going on, in a line that what is printed next replaces; silent without a terminal.
+    pub fn status(&mut self, message: &str) {
+        let Some(columns) = self.err_columns.filter(|_| !self.json) else { return };
+        let _ = self.out.flush();
+        self.clear_status();
+        let line = text::one_line_start(message, columns);
+        let line = paint(self.err_colored, Look::Dim, &text::cut(&line, Some(columns.saturating_sub(1))));
+        let mut err = self.err.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = write!(err, "{line}");
+        let _ = err.flush();
+        self.has_status = true;
+    }
+
+    /// Takes the line of [`Ui::status`] away.
+    pub fn clear_status(&mut self) {
+        if std::mem::take(&mut self.has_status) {
+            let mut err = self.err.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = write!(err, "\r\u{1b}[K");
+            let _ = err.flush();
+        }
     }
 
     /// Shows an error, as JSON where that was asked for.
@@ -295,6 +339,39 @@ impl Ui {
         let read = BufReader::new(&mut self.input.reader).read_line(&mut answer);
         read.map_err(|error| CliError::new(ErrorKind::Io, "cannot read the answer").because(error))?;
         Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+
+    /// Whether a line editor may take the terminal over.
+    pub fn can_edit_lines(&self) -> bool {
+        self.input.is_terminal && self.input.is_process
+    }
+
+    /// Asks for one line; `None` at the end of the input. Nothing behind the line is read.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn ask_line(&mut self, question: &str) -> Result<Option<String>, CliError> {
+        let _ = self.out.flush();
+        self.clear_status();
+        {
+            let mut err = self.err.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = write!(err, "{question}");
+            let _ = err.flush();
+        }
+        let mut line = Vec::new();
+        let mut byte = [0];
+        loop {
+            let read = match self.input.reader.read(&mut byte) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(CliError::new(ErrorKind::Io, "cannot read the answer").because(error)),
+                Ok(read) => read,
+            };
+            match (read, byte[0]) {
+                (0, _) if line.is_empty() => return Ok(None),
+                (0, _) | (_, b'\n') => return Ok(Some(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned())),
+                (_, byte) => line.push(byte),
+            }
+        }
     }
 
     /// Whether a person would have to type what is read from standard input.

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use insta::assert_snapshot;
 use pi_sessions::import::FORMATS;
+use pi_sessions::storage::SessionRead as _;
+use pi_sessions::storage::fs::StdFs;
+use pi_sessions::storage::jsonl::JsonlStorage;
 use serde_json::{Value, json};
 
 use crate::support::cli::TestEnv;
-use crate::support::plain_session::PlainSession;
 
 /// The folder of an import fixture.
 fn fixture(case: &str) -> PathBuf {
@@ -57,7 +60,8 @@ fn every_fixture_reads_back_as_it_was_counted() {
         assert_eq!(counts["toolResults"], roles("toolResult"));
         assert_eq!(counts["compactions"], types("compaction"));
         assert_eq!(counts["custom"], types("custom"));
-        assert!(PlainSession::read(&bytes).is_some());
+        let opened = JsonlStorage::open(Arc::new(StdFs), path.as_ref()).expect("what was imported opens");
+        assert_eq!((opened.tree().len(), opened.damage()), (lines.len(), [].as_slice()));
         formats.insert(imported[0]["format"].as_str().expect("a format").to_owned());
     }
     assert_eq!(formats.len(), FORMATS.len(), "each format has a fixture");

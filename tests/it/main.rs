@@ -4,7 +4,9 @@
 
 mod cases;
 mod cmd_append;
+mod cmd_chat;
 mod cmd_check;
+mod cmd_compact;
 mod cmd_completions;
 mod cmd_config;
 mod cmd_context;

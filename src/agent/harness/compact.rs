@@ -80,16 +80,54 @@ impl AgentHarness {
     pub async fn compact(&self, options: CompactOptions) -> Result<CompactionDone, AgentError> {
         let operation = self.core.status.begin(Activity::Compacting)?;
         self.settle();
-        let order = Order {
+        let done = self.make_compaction(&self.order(&options), &operation.abort).await;
+        self.write_what_came_meanwhile();
+        done
+    }
+
+    /// What [`AgentHarness::compact`] would do. No model is asked, and nothing is written but what waits.
+    ///
+    /// # Errors
+    /// When something else is going on, there is nothing to compact, or the session cannot be read or written.
+    pub fn compaction_plan(&self, options: &CompactOptions) -> Result<CompactionPlan, AgentError> {
+        let _operation = self.core.status.begin(Activity::Compacting)?;
+        self.settle();
+        Ok(self.plan(&self.order(options))?.0)
+    }
+
+    /// What [`AgentHarness::compact`] would do, with the summary that it would write. Hooks are not asked, and nothing is
+    /// written but what waits.
+    ///
+    /// # Errors
+    /// As for [`AgentHarness::compact`].
+    pub async fn preview_compaction(&self, options: &CompactOptions) -> Result<(CompactionPlan, CompactionResult), AgentError> {
+        let operation = self.core.status.begin(Activity::Compacting)?;
+        self.settle();
+        let order = self.order(options);
+        let (plan, ..) = self.plan(&order)?;
+        let (cause, tokens_before) = (order.cause, plan.tokens().before);
+        self.core.events.emit(AgentEvent::CompactionStart { cause, tokens_before });
+        let (result, _) = self.summarized(&plan, &order, &operation.abort).await?;
+        Ok((plan, result))
+    }
+
+    /// The tokens of the context as it is now, prompt and tools included: what the provider reported last, and an estimate
+    /// of what came after.
+    ///
+    /// # Errors
+    /// When the session cannot be read.
+    pub fn context_tokens(&self) -> Result<u64, AgentError> {
+        Ok(self.measure(&[], self.overhead_tokens(&self.system_prompt()))?.0)
+    }
+
+    fn order<'a>(&self, options: &'a CompactOptions) -> Order<'a> {
+        Order {
             cause: CompactionCause::Command,
             keep: Keep::Tokens(options.keep_tokens.unwrap_or(self.compaction_settings().keep_recent_tokens)),
             instructions: options.instructions.as_deref().filter(|text| !text.trim().is_empty()),
             by: options.by.unwrap_or(self.compaction.by),
             overhead_tokens: self.overhead_tokens(&self.system_prompt()),
-        };
-        let done = self.make_compaction(&order, &operation.abort).await;
-        self.write_what_came_meanwhile();
-        done
+        }
     }
 
     /// Writes what was put on the list while an operation other than a run went on.
@@ -99,8 +137,7 @@ impl AgentHarness {
     }
 
     pub(super) fn compaction_settings(&self) -> CompactionSettings {
-        let window = self.core.live().served.model.context_window;
-        CompactionSettings::for_window(window, self.compaction.reserve_tokens, self.compaction.keep_recent_tokens)
+        self.compaction.settings(&self.core.live().served.model)
     }
 
     fn overhead_tokens(&self, system_prompt: &str) -> u64 {
@@ -339,7 +376,7 @@ impl AgentHarness {
         }
         let served = self.summary_model();
         let window = served.model.context_window;
-        let settings = CompactionSettings::for_window(window, self.compaction.reserve_tokens, None);
+        let settings = self.compaction.settings(&served.model);
         let mut limits = SummaryLimits::for_window(window, settings.reserve_tokens);
         if let Some(max_tokens) = served.model.max_tokens {
             limits.max_answer_tokens = limits.max_answer_tokens.min(max_tokens);
@@ -357,18 +394,18 @@ pub(super) fn commit(
     result: &CompactionResult,
     now_ms: i64,
 ) -> Result<EntryId, AgentError> {
-    if store.session.leaf_id().as_ref() != leaf {
-        return Err(AgentError::StaleLeaf);
-    }
     let durability = store.durability();
     let made = store.session.append_with(
         &mut |batch| {
-            batch.push_with(|id| EntryKind::Compaction(result.clone().into_compaction(id, now_ms)));
+            // Under the lock of the file: a session that follows its leaf may just have learnt of another one.
+            if batch.leaf() == leaf {
+                batch.push_with(|id| EntryKind::Compaction(result.clone().into_compaction(id, now_ms)));
+            }
             Ok(())
         },
         durability,
     )?;
-    Ok(made.into_iter().next().expect("one entry was pushed, so one was made"))
+    made.into_iter().next().ok_or(AgentError::StaleLeaf)
 }
 
 /// A provider as the model that writes summaries.

@@ -109,6 +109,8 @@ impl AgentHarness {
         }
         let navigation = {
             let mut store = self.store();
+            // A session that follows its leaf learns here what others appended meanwhile.
+            store.session.refresh()?;
             if store.session.leaf_id() != plan.old_leaf {
                 return Err(AgentError::StaleLeaf);
             }

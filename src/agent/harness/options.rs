@@ -11,6 +11,7 @@ use super::super::prompt::SystemPrompt;
 use super::super::queue::QueueModes;
 use super::super::tools::Tool;
 use super::super::{ModelSource, ServedModel};
+use crate::compaction::tokens::CompactionSettings;
 use crate::llm::{Model, Provider, StreamOptions};
 use crate::session::context::ContextExtension;
 use crate::session::request::RequestOptions;
@@ -55,6 +56,16 @@ pub enum SummaryBy {
     Extractive,
 }
 
+/// Which leaf a harness goes on from when somebody else appends to its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeafPolicy {
+    /// Its own, so that of two programs that go on the later one becomes a branch.
+    #[default]
+    Own,
+    /// That of the file, as a command should that does one thing. A summary that was made meanwhile is not written.
+    File,
+}
+
 /// When and how a context is compacted.
 #[derive(Clone, Debug)]
 pub struct CompactionOptions {
@@ -65,6 +76,8 @@ pub struct CompactionOptions {
     pub reserve_tokens: Option<u64>,
     /// Tokens of the latest messages that are kept.
     pub keep_recent_tokens: Option<u64>,
+    /// What differs for some models.
+    pub for_models: Vec<ModelCompaction>,
     /// Who writes the summaries.
     pub by: SummaryBy,
     /// The model that writes them, if it is another one.
@@ -73,12 +86,37 @@ pub struct CompactionOptions {
     pub fallback_extractive: bool,
 }
 
+/// What of [`CompactionOptions`] differs for one model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelCompaction {
+    /// The provider's name.
+    pub provider: String,
+    /// The model's id.
+    pub model_id: String,
+    /// Tokens of the window that stay free.
+    pub reserve_tokens: Option<u64>,
+    /// Tokens of the latest messages that are kept.
+    pub keep_recent_tokens: Option<u64>,
+}
+
+impl CompactionOptions {
+    /// The settings for a model.
+    pub(super) fn settings(&self, model: &Model) -> CompactionSettings {
+        let is_it = |own: &&ModelCompaction| own.provider == model.provider && own.model_id == model.id;
+        let own = self.for_models.iter().find(is_it);
+        let reserve_tokens = own.and_then(|own| own.reserve_tokens).or(self.reserve_tokens);
+        let keep_recent_tokens = own.and_then(|own| own.keep_recent_tokens).or(self.keep_recent_tokens);
+        CompactionSettings::for_window(model.context_window, reserve_tokens, keep_recent_tokens)
+    }
+}
+
 impl Default for CompactionOptions {
     fn default() -> Self {
         Self {
             auto: true,
             reserve_tokens: None,
             keep_recent_tokens: None,
+            for_models: Vec::new(),
             by: SummaryBy::Model,
             summary_model: None,
             fallback_extractive: false,
@@ -118,6 +156,8 @@ pub struct HarnessOptions {
     pub extensions: Vec<Arc<dyn ContextExtension>>,
     /// Where the file for what could not be written goes.
     pub fs: Arc<dyn Fs>,
+    /// Which leaf it goes on from.
+    pub leaf: LeafPolicy,
     /// The mark that the session is in use, kept until the harness is closed.
     pub owner: Option<OwnerLock>,
 }
@@ -151,6 +191,7 @@ impl HarnessOptions {
             max_turns: DEFAULT_MAX_TURNS,
             extensions: Vec::new(),
             fs: Arc::new(StdFs),
+            leaf: LeafPolicy::Own,
             owner: None,
         }
     }

@@ -66,11 +66,23 @@ enum Format {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PiView<'a> {
+pub(super) struct PiView<'a> {
     messages: Vec<&'a Message>,
     thinking_level: &'a str,
     model: Option<ModelView<'a>>,
     active_tool_names: Option<&'a [String]>,
+}
+
+impl<'a> PiView<'a> {
+    /// The context that a path comes to.
+    pub(super) fn of(projection: &'a Projection) -> Self {
+        Self {
+            messages: projection.messages.iter().map(|projected| &projected.message).collect(),
+            thinking_level: &projection.thinking_level,
+            model: projection.model.as_ref().map(|model| ModelView::of(Some(model))),
+            active_tool_names: projection.active_tool_names.as_deref(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -113,12 +125,7 @@ pub(super) fn run(args: &ContextArgs, invocation: &mut Invocation<'_>) -> Result
         return Err(CliError::usage("--format text is no JSON, which --json asks for"));
     }
     match args.format.unwrap_or(if ui.is_json() { Format::Pi } else { Format::Text }) {
-        Format::Pi => ui.json(&PiView {
-            messages: projection.messages.iter().map(|projected| &projected.message).collect(),
-            thinking_level: &projection.thinking_level,
-            model: projection.model.as_ref().map(|model| ModelView::of(Some(model))),
-            active_tool_names: projection.active_tool_names.as_deref(),
-        })?,
+        Format::Pi => ui.json(&PiView::of(&projection))?,
         Format::Text => print(&build_request(projection.messages, options), &session, ui)?,
         Format::Openai => {
             let (prompt, messages, target) = request(projection, options);

@@ -5,19 +5,24 @@
 
 use serde::Serialize;
 
+use crate::agent::harness::{NavigateOptions, NavigateSummary};
 use crate::cli::Outcome;
 use crate::cli::args::NamedSessionArg;
+use crate::cli::chat::conversation::Ended;
+use crate::cli::chat::summarizing;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
 use crate::cli::refer::{open_session, refuse_owned};
 use crate::cli::text::lines;
-use crate::storage::handle::SummaryText;
+use crate::session::tree::EntryIndex;
+use crate::storage::handle::{Navigation, Session, SummaryText};
 use crate::storage::reference::resolve_entry;
 
 const EXAMPLES: &str = "\
 Examples:
   pi-sessions goto @last t3
   pi-sessions goto @last @prev
+  pi-sessions goto @last t3 --summarize --instructions 'Which tests failed'
   pi-sessions goto 019ad3c5 before-refactor --summary \"The other way needs a lock\"";
 
 /// Moves the leaf: the next entry hangs from there
@@ -35,6 +40,13 @@ pub struct GotoArgs {
     /// A summary of the branch that is left, kept where the new one begins
     #[arg(long, value_name = "TEXT")]
     summary: Option<String>,
+    /// Have a summary of the branch that is left written, by the session's model; without a network it is made of the
+    /// entries themselves
+    #[arg(long, conflicts_with = "summary")]
+    summarize: bool,
+    /// What the summary should keep
+    #[arg(long, value_name = "TEXT", requires = "summarize")]
+    instructions: Option<String>,
     /// Go there although another program holds the session
     #[arg(long)]
     force: bool,
@@ -58,15 +70,23 @@ pub(super) fn run(args: &GotoArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         refuse_owned(invocation, &session, "pi-sessions goto --force")?;
     }
     let target = resolve_entry(&session, &args.entry)?;
-    let summary = args.summary.clone().map(|summary| SummaryText { summary, ..SummaryText::default() });
-    let gone = session.navigate(target, summary)?;
+    let gone = match args.summarize {
+        true => match summarize(session, target, args, invocation)? {
+            Some(gone) => gone,
+            None => return Ok(Outcome::Interrupted),
+        },
+        false => {
+            let summary = args.summary.clone().map(|summary| SummaryText { summary, ..SummaryText::default() });
+            session.navigate(target, summary)?
+        }
+    };
     let name = |id: &Option<crate::session::entry::EntryId>| id.as_ref().map_or("the beginning".to_owned(), ToString::to_string);
     let ui = &mut *invocation.ui;
     match gone.moved {
         true => ui.done(&format!("moved the leaf from {} to {}", name(&gone.from_id), name(&gone.leaf_id))),
         false => ui.done(&format!("the leaf is there already: {}", name(&gone.leaf_id))),
     }
-    if gone.moved && args.summary.is_some() && gone.summary_id.is_none() {
+    if gone.moved && (args.summary.is_some() || args.summarize) && gone.summary_id.is_none() {
         ui.note("nothing is left behind, so no summary was written");
     }
     if ui.is_json() {
@@ -80,4 +100,29 @@ pub(super) fn run(args: &GotoArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         ui.line(lines(&text).trim_end_matches('\n'))?;
     }
     Ok(Outcome::Done)
+}
+
+/// Moves the leaf with a summary that is made; `None` where the user left.
+fn summarize(
+    session: Session,
+    target: EntryIndex,
+    args: &GotoArgs,
+    invocation: &mut Invocation<'_>,
+) -> Result<Option<Navigation>, CliError> {
+    let target = session.tree().id(target);
+    let force = Some("pi-sessions goto --force").filter(|_| !args.force);
+    let mut conversation = summarizing::open(session, None, force, invocation)?;
+    invocation.ui.status("summarizing what is left behind …");
+    let by = conversation.harness.summary_by();
+    let summary = NavigateSummary::Made { by, instructions: args.instructions.clone() };
+    let harness = conversation.harness.clone();
+    let work = async move { harness.navigate(&target, NavigateOptions { summary }).await };
+    let gone = conversation.operate(work, invocation.ui);
+    let closed = conversation.close(invocation.ui);
+    let gone = gone?;
+    closed?;
+    Ok(match gone {
+        Ended::By(gone) => Some(gone),
+        Ended::Left => None,
+    })
 }

@@ -9,7 +9,9 @@ use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
 
 mod append;
+mod chat;
 mod check;
+mod compact;
 mod completions;
 mod config;
 mod context;
@@ -26,7 +28,7 @@ mod name;
 mod new;
 mod path;
 mod show;
-mod tree;
+pub(in crate::cli) mod tree;
 
 /// What is to be done.
 #[derive(Debug, clap::Subcommand)]
@@ -38,9 +40,12 @@ pub enum Command {
     Path(path::PathArgs),
     Context(context::ContextArgs),
     Append(append::AppendArgs),
+    Chat(chat::ChatArgs),
+    Resume(chat::ResumeArgs),
     Goto(goto::GotoArgs),
     Fork(fork::ForkArgs),
     Import(import::ImportArgs),
+    Compact(compact::CompactArgs),
     Name(name::NameArgs),
     Label(label::LabelArgs),
     Model(model::ModelArgs),
@@ -66,9 +71,12 @@ impl Command {
             Self::Path(args) => path::run(&args, invocation),
             Self::Context(args) => context::run(&args, invocation),
             Self::Append(args) => append::run(&args, invocation),
+            Self::Chat(args) => chat::run(&args, invocation),
+            Self::Resume(args) => chat::resume(&args, invocation),
             Self::Goto(args) => goto::run(&args, invocation),
             Self::Fork(args) => fork::run(&args, invocation),
             Self::Import(args) => import::run(&args, invocation),
+            Self::Compact(args) => compact::run(&args, invocation),
             Self::Name(args) => name::run(&args, invocation),
             Self::Label(args) => label::run(&args, invocation),
             Self::Model(args) => model::run(&args, invocation),

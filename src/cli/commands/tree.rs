@@ -58,25 +58,31 @@ struct View<'a> {
 
 pub(super) fn run(args: &TreeArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let session = open_session(invocation, args.session.session.as_deref())?;
+    draw(&session, args.all, invocation.ui)?;
+    note_stray_tail(invocation, &session)?;
+    Ok(Outcome::Done)
+}
+
+/// Draws the tree of a session.
+pub(in crate::cli) fn draw(session: &Session, all: bool, ui: &mut Ui) -> Result<(), CliError> {
     let labels = read_labels(session.read())?;
-    let scope = if args.all || invocation.ui.is_json() { Scope::All } else { Scope::Conversation };
+    let scope = if all || ui.is_json() { Scope::All } else { Scope::Conversation };
     let mut says = |index| Ok::<_, StorageError>(session.read().entry(index)?.is_some_and(|entry| says_something(&entry)));
     let rows = outline(session.tree(), &labels, scope, &mut says)?;
-    let drawing = Drawing { session: &session, labels: &labels };
+    let drawing = Drawing { session, labels: &labels };
     for row in &rows {
         match row.content {
-            RowContent::Entry(index) if invocation.ui.is_json() => drawing.print_json(row, index, invocation.ui)?,
-            RowContent::Entry(index) => drawing.print_entry(row, index, invocation.ui)?,
-            RowContent::Folded(folded) => print_fold(row, folded, invocation.ui)?,
+            RowContent::Entry(index) if ui.is_json() => drawing.print_json(row, index, ui)?,
+            RowContent::Entry(index) => drawing.print_entry(row, index, ui)?,
+            RowContent::Folded(folded) => print_fold(row, folded, ui)?,
         }
     }
     if session.tree().is_empty() {
-        invocation.ui.note("the session has no entries");
+        ui.note("the session has no entries");
     } else if session.leaf().is_none() {
-        invocation.ui.note("the leaf is before the first entry: the next one begins another tree");
+        ui.note("the leaf is before the first entry: the next one begins another tree");
     }
-    note_stray_tail(invocation, &session)?;
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 struct Drawing<'a> {

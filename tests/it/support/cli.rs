@@ -156,7 +156,7 @@ impl TestEnv {
             fs: Arc::new(StdFs),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
-            stdin: Input { reader: Box::new(io::Cursor::new(input.to_owned().into_bytes())), is_terminal },
+            stdin: Input { reader: Box::new(io::Cursor::new(input.to_owned().into_bytes())), is_terminal, is_process: false },
             stdout: Output { writer: Box::new(stdout.clone()), columns: self.columns },
             stderr: Output { writer: Box::new(stderr.clone()), columns: self.columns },
             trash: Arc::new(move |path| {
@@ -164,6 +164,7 @@ impl TestEnv {
                 assert!(!panics, "the trash is on fire");
                 throw_away(&mut trash.lock().expect("no test panicked"), path)
             }),
+            process: "pid 7 on here".to_owned(),
         };
         let words = std::iter::once("pi-sessions".to_owned()).chain(words(args));
         let code = pi_sessions::cli::run(words, surroundings);

@@ -1,0 +1,44 @@
+//! Commands that summarize: a harness on a session for one operation.
+//!
+//! # Invariants
+//! - The session is held while the summary is made, and the leaf is the file's: nothing is written behind another one.
+
+use std::path::{Path, PathBuf};
+
+use crate::agent::harness::LeafPolicy;
+use crate::cli::chat::conversation::{Conversation, Parts};
+use crate::cli::chat::printer::Show;
+use crate::cli::chat::rounds::own;
+use crate::cli::chat::setup::{InUse, MakeOptions, Setup};
+use crate::cli::error::CliError;
+use crate::cli::invocation::Invocation;
+use crate::cli::refer::command_name;
+use crate::storage::handle::Session;
+
+/// Opens a conversation on `session` for one operation. `force`: the command that goes on although somebody else holds
+/// the session; `None` where that is allowed, or nothing is written.
+pub fn open(
+    mut session: Session,
+    model: Option<&str>,
+    force: Option<&str>,
+    invocation: &mut Invocation<'_>,
+) -> Result<Conversation, CliError> {
+    let repo = invocation.repo()?;
+    let owner = match (session.read().path(), force) {
+        (Some(path), Some(force)) => {
+            let copy = format!("pi-sessions fork {}", command_name(&repo, &session));
+            Some(own(path, &copy, force, invocation)?)
+        }
+        (Some(_) | None, _) => None,
+    };
+    session.refresh()?;
+    let setup = Setup::load(invocation)?;
+    let in_use = InUse { is_asked: false, ..setup.model(model, Some(&session), invocation)? };
+    // The folder may be gone: nothing of it is changed, and what the project says there only counts.
+    let header_cwd = PathBuf::from(&session.header().cwd);
+    let exists = invocation.surroundings.fs.metadata(&header_cwd).is_ok();
+    let cwd: &Path = if exists { &header_cwd } else { &invocation.surroundings.cwd };
+    let options = MakeOptions { owner, leaf: LeafPolicy::File, ..MakeOptions::default() };
+    let parts = Parts { session, in_use, cwd, options };
+    Conversation::open(&setup, parts, Show::Answer, false)
+}
