@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests set files up and look at them as any program does")]
 
 mod cases;
+mod chat_kills;
 mod cmd_append;
 mod cmd_chat;
 mod cmd_check;
