@@ -522,6 +522,12 @@ impl FsFile for FaultFile {
         Ok(is_free)
     }
 
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        let mut state = self.fs.state();
+        state.call(false)?;
+        Ok(state.files[self.file].lock.is_none_or(|holder| holder == self.handle))
+    }
+
     fn unlock(&self) -> io::Result<()> {
         let mut state = self.fs.state();
         state.files[self.file].lock.take_if(|holder| *holder == self.handle);
