@@ -184,6 +184,7 @@ impl From<StorageError> for CliError {
             | StorageError::Exists(_)
             | StorageError::Incoming(_)
             | StorageError::Replaced(_)
+            | StorageError::Moved { .. }
             | StorageError::WriteFailed { .. }
             | StorageError::TooLong(_)
             | StorageError::TooManyEntries(_) => (ErrorKind::Io, None),
