@@ -12,14 +12,21 @@ use std::path::{Path, PathBuf};
 use crate::session::entry::{Entry, EntryId, Header, InvalidSessionId};
 use crate::session::tree::{EntryIndex, SessionTree, TreeFull};
 
+mod cores;
 pub mod fork;
 pub mod fs;
 pub mod handle;
+#[cfg(feature = "search")]
+pub mod index;
 pub mod jsonl;
 pub mod list;
 pub mod lock;
 pub mod memory;
 pub mod repo;
+#[cfg(feature = "search")]
+pub mod search;
+#[cfg(feature = "search")]
+mod store;
 
 /// A session that can be read.
 pub trait SessionRead: Send + Sync {

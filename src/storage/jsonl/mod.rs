@@ -15,6 +15,8 @@ mod edit;
 mod migrate;
 mod reader;
 mod recovery;
+#[cfg(feature = "search")]
+mod resume;
 pub mod rewrite;
 mod scan;
 mod visit;
@@ -30,6 +32,8 @@ use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, S
 use reader::{Index, Source};
 
 pub(crate) use edit::{clear_member, replace_member};
+#[cfg(feature = "search")]
+pub(crate) use resume::{Pass, ResumePoint, visit_appended, visit_range, visit_resumable};
 pub(crate) use visit::{VisitedEntry, visit_file};
 pub use writer::write_unsaved;
 
