@@ -15,7 +15,6 @@
 //! - What a list writes to the store is one transaction. Of two lists at once, the later one's reading of a file stays.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -61,11 +60,15 @@ impl ListingCache {
 type ChunkKey = (Vec<u8>, u64);
 
 fn chunk_key(path: &Path) -> ChunkKey {
-    (folder_bytes(path).to_owned(), fnv(path.file_name().unwrap_or_default()) % CHUNKS_PER_FOLDER)
+    (folder_bytes(path).to_owned(), chunk_number(path))
+}
+
+fn chunk_number(path: &Path) -> u64 {
+    fnv(path.file_name().unwrap_or_default()) % CHUNKS_PER_FOLDER
 }
 
 fn folder_bytes(path: &Path) -> &[u8] {
-    path.parent().map_or(OsStr::new(""), Path::as_os_str).as_encoded_bytes()
+    path.parent().unwrap_or(Path::new("")).as_os_str().as_encoded_bytes()
 }
 
 fn name_bytes(path: &Path) -> &[u8] {
@@ -74,7 +77,7 @@ fn name_bytes(path: &Path) -> &[u8] {
 
 /// What the cache knows of a file.
 enum Known {
-    Summary(Box<SessionSummary>),
+    Summary(SessionSummary),
     NoSession(StorageError),
     /// It has to be read; the record tells from where on.
     Unread(Option<Box<FileRecord>>),
@@ -112,16 +115,9 @@ impl Repo {
         let files = files?;
         let Ok((mut store, mut chunks)) = loaded else { return Ok(self.list_files(files, progress)) };
 
-        let mut groups: HashMap<ChunkKey, Vec<usize>> = HashMap::new();
-        for (at, file) in files.iter().enumerate() {
-            groups.entry(chunk_key(&file.path)).or_default().push(at);
-        }
+        let groups = group(&files, &mut chunks);
         // Chunks that hold a file that is gone are written anew.
-        let mut stale: HashSet<ChunkKey> = chunks.keys().filter(|key| !groups.contains_key(*key)).cloned().collect();
-        let groups: Vec<Group> = groups
-            .into_iter()
-            .map(|(key, members)| Group { chunk: Mutex::new(chunks.remove(&key).unwrap_or_default()), key, members })
-            .collect();
+        let mut stale: HashSet<ChunkKey> = chunks.into_keys().collect();
 
         let mut sessions = Vec::with_capacity(files.len());
         let mut skipped = Vec::new();
@@ -132,7 +128,7 @@ impl Repo {
             }
             for (at, known) in group.members.iter().zip(known) {
                 match known {
-                    Known::Summary(summary) => sessions.push(*summary),
+                    Known::Summary(summary) => sessions.push(summary),
                     Known::NoSession(reason) => skipped.push((*at, reason)),
                     Known::Unread(record) => {
                         let file = &files[*at];
@@ -194,6 +190,28 @@ struct Group {
     chunk: Mutex<Vec<u8>>,
 }
 
+/// Groups files by chunk, and takes the chunks that there are files for.
+fn group(files: &[SessionFile], chunks: &mut HashMap<ChunkKey, Vec<u8>>) -> Vec<Group> {
+    let mut folders: BTreeMap<&[u8], Vec<Vec<usize>>> = BTreeMap::new();
+    let mut at = 0;
+    // Neighbours are mostly of one folder, so there is no look at the map for each file.
+    for run in files.chunk_by(|a, b| folder_bytes(&a.path) == folder_bytes(&b.path)) {
+        let by_number = folders.entry(folder_bytes(&run[0].path)).or_insert_with(|| vec![Vec::new(); CHUNKS_PER_FOLDER as usize]);
+        for file in run {
+            by_number[chunk_number(&file.path) as usize].push(at);
+            at += 1;
+        }
+    }
+    let mut groups = Vec::new();
+    for (folder, by_number) in folders {
+        for (number, members) in by_number.into_iter().enumerate().filter(|(_, members)| !members.is_empty()) {
+            let key = (folder.to_owned(), number as u64);
+            groups.push(Group { chunk: Mutex::new(chunks.remove(&key).unwrap_or_default()), key, members });
+        }
+    }
+    groups
+}
+
 impl Group {
     /// What the chunk knows of each member, and whether it holds records of others, which are gone.
     fn recall(&self, files: &[SessionFile]) -> (Vec<Known>, bool) {
@@ -221,7 +239,7 @@ impl Group {
 fn recall(file: &SessionFile, record: Option<FileRecord>) -> Known {
     match record {
         Some(record) if record.key.is_settled && record.key.matches(&file.meta) => match record.found {
-            Found::Session(fold, _) => Known::Summary(Box::new(fold.finish(file))),
+            Found::Session(fold, _) => Known::Summary(fold.finish(file)),
             Found::Empty => Known::NoSession(StorageError::EmptyFile(file.path.clone())),
             Found::NotASession => Known::NoSession(StorageError::NotASession(file.path.clone())),
             Found::Format4 => Known::NoSession(StorageError::Format4(file.path.clone())),
@@ -378,6 +396,3 @@ fn remember<'a>(
     drop((put_tree, drop_tree, get_chunk, put_chunk, drop_chunk));
     Ok(transaction.commit()?)
 }
-
-#[cfg(test)]
-mod tests;

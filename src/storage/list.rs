@@ -136,8 +136,12 @@ fn is_windows_path(path: &str) -> bool {
 }
 
 /// Newest activity first; ties by path.
-pub fn sort_by_activity(sessions: &mut [SessionSummary]) {
-    sessions.sort_unstable_by(|a, b| b.modified_ms.cmp(&a.modified_ms).then_with(|| a.path.cmp(&b.path)));
+pub fn sort_by_activity(sessions: &mut Vec<SessionSummary>) {
+    // Summaries are large, so their order is found first, and each is moved once.
+    let mut order: Vec<(i64, usize)> = sessions.iter().enumerate().map(|(at, session)| (session.modified_ms, at)).collect();
+    order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| sessions[a.1].path.cmp(&sessions[b.1].path)));
+    let mut unsorted: Vec<_> = std::mem::take(sessions).into_iter().map(Some).collect();
+    sessions.extend(order.into_iter().filter_map(|(_, at)| unsorted[at].take()));
 }
 
 /// Calls `read` for every item, on all cores, and gives the results in the order of the items.

@@ -74,7 +74,7 @@ pub(super) struct Store {
 impl Store {
     /// Opens the store of a root in a cache folder, empty if there was none that can be used.
     pub fn open(fs: &dyn Fs, folder: &Path, root: &Path, format: StoreFormat) -> Result<Self, Unusable> {
-        let path = folder.join(format!("{}-{:016x}.sqlite", format.name, fnv(root.as_os_str())));
+        let path = file_of(folder, root, format.name, "sqlite");
         if fs.metadata(&path).is_err() {
             fs.create_dir_all(folder).map_err(|_| Unusable::Unavailable)?;
             // Made here to be private. Who made it first is welcome.
@@ -119,6 +119,7 @@ impl Store {
         if version != 0 {
             return Err(Unusable::Damaged);
         }
+        self.connection.execute_batch("PRAGMA page_size = 16384")?;
         self.connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have been first.
@@ -138,6 +139,11 @@ impl Store {
         emptied?;
         self.prepare()
     }
+}
+
+/// The file of a root and purpose in a cache folder.
+pub(super) fn file_of(folder: &Path, root: &Path, name: &str, ending: &str) -> PathBuf {
+    folder.join(format!("{name}-{:016x}.{ending}", fnv(root.as_os_str())))
 }
 
 /// A hash that is the same in every process (FNV-1a).

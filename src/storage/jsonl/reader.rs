@@ -638,6 +638,11 @@ pub(super) fn scan_part<V: LineVisitor>(
 /// The first place in `from..to` where a line begins.
 fn line_beginning(file: &dyn FsFile, from: u64, to: u64, buffer: &mut [u8]) -> io::Result<Option<u64>> {
     let Some(mut position) = from.checked_sub(1) else { return Ok(Some(0)) };
+    // Mostly a line begins right there, and then nothing is read twice.
+    let mut before = [0];
+    if file.read_at(&mut before, position).is_ok_and(|len| len == 1) && before == *b"\n" {
+        return Ok((from < to).then_some(from));
+    }
     while position < to {
         let len = match file.read_at(&mut buffer[..BLOCK_BYTES], position) {
             Ok(0) => return Ok(None),
