@@ -1,5 +1,7 @@
 //! A search with the index is a search without it, whatever happened to the files and to the index.
 
+#![expect(clippy::disallowed_methods, reason = "these tests change files behind the library's back")]
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -51,7 +53,7 @@ fn check(repo: &Repo, index: &SearchIndex) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 30, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
     #[test]
     fn a_search_with_the_index_is_a_search_without_it(rounds in proptest::collection::vec(events(), 1..5), damage: bool) {
         let folder = tempfile::tempdir().expect("a folder");

@@ -157,8 +157,9 @@ impl Search<'_> {
         let mut results = Vec::new();
         let whole = map_on_all_cores(&candidates.whole, 1, &|at| self.whole_file(&files[*at]));
         results.extend(candidates.whole.iter().copied().zip(whole));
-        let ends =
-            map_on_all_cores(&candidates.ends, 1, &|(at, from)| self.parts(&files[*at].path, &[*from..files[*at].meta.len]));
+        let ends = map_on_all_cores(&candidates.ends, 1, &|(at, from)| {
+            self.parts(&files[*at].path, std::slice::from_ref(&(*from..files[*at].meta.len)))
+        });
         results.extend(candidates.ends.iter().map(|(at, _)| *at).zip(ends));
         for blocks in candidates.blocks.chunks(BLOCKS_AT_ONCE) {
             if blocks.first().is_some_and(|(newest, ..)| self.is_settled_before(*newest)) {
