@@ -25,7 +25,7 @@ use crate::storage::cores::map_on_all_cores;
 use crate::storage::fs::{FileMeta, Fs, OpenFor};
 use crate::storage::jsonl::{Pass, ResumePoint, visit_appended, visit_resumable};
 use crate::storage::list::{ListProgress, Listing, SessionSummary, Skipped, SummaryFold, read_all, sort_by_activity};
-use crate::storage::repo::{Repo, SessionFile};
+use crate::storage::repo::{Repo, SessionFile, split_path};
 use crate::storage::store::{Store, StoreFormat, Unusable, fnv};
 use record::{FileKey, FileRecord, Found};
 
@@ -64,19 +64,20 @@ fn chunk_key(path: &Path) -> ChunkKey {
 }
 
 fn chunk_number(path: &Path) -> u64 {
-    fnv(path.file_name().unwrap_or_default()) % CHUNKS_PER_FOLDER
+    fnv(name_bytes(path)) % CHUNKS_PER_FOLDER
 }
 
 fn folder_bytes(path: &Path) -> &[u8] {
-    path.parent().unwrap_or(Path::new("")).as_os_str().as_encoded_bytes()
+    split_path(path).0
 }
 
 fn name_bytes(path: &Path) -> &[u8] {
-    path.file_name().unwrap_or_default().as_encoded_bytes()
+    split_path(path).1
 }
 
 /// What the cache knows of a file.
 enum Known {
+    /// The summary, but for its path.
     Summary(SessionSummary),
     NoSession(StorageError),
     /// It has to be read; the record tells from where on.
@@ -112,7 +113,7 @@ impl Repo {
             let files = self.files();
             (files, loading.join().unwrap_or(Err(Unusable::Unavailable)))
         });
-        let files = files?;
+        let mut files = files?;
         let Ok((mut store, mut chunks)) = loaded else { return Ok(self.list_files(files, progress)) };
 
         let groups = group(&files, &mut chunks);
@@ -120,6 +121,7 @@ impl Repo {
         let mut stale: HashSet<ChunkKey> = chunks.into_keys().collect();
 
         let mut sessions = Vec::with_capacity(files.len());
+        let mut known_at = Vec::with_capacity(files.len());
         let mut skipped = Vec::new();
         let mut unread = Vec::new();
         for (group, (known, has_strangers)) in groups.iter().zip(map_on_all_cores(&groups, 16, &|group| group.recall(&files))) {
@@ -128,7 +130,10 @@ impl Repo {
             }
             for (at, known) in group.members.iter().zip(known) {
                 match known {
-                    Known::Summary(summary) => sessions.push(summary),
+                    Known::Summary(summary) => {
+                        sessions.push(summary);
+                        known_at.push(*at);
+                    }
                     Known::NoSession(reason) => skipped.push((*at, reason)),
                     Known::Unread(record) => {
                         let file = &files[*at];
@@ -152,6 +157,10 @@ impl Repo {
             if remember(&mut store, &files, &groups, stale, read, settled) == Err(Unusable::Damaged) {
                 let _ = store.reset();
             }
+        }
+        // With many sessions the paths are much of what is in memory, so they are not copied.
+        for (session, at) in sessions.iter_mut().zip(known_at) {
+            session.path = std::mem::take(&mut files[at].path);
         }
         skipped.sort_unstable_by_key(|(at, _)| *at);
         let skipped = skipped.into_iter().map(|(at, reason)| Skipped { path: files[at].path.clone(), reason }).collect();
@@ -239,7 +248,7 @@ impl Group {
 fn recall(file: &SessionFile, record: Option<FileRecord>) -> Known {
     match record {
         Some(record) if record.key.is_settled && record.key.matches(&file.meta) => match record.found {
-            Found::Session(fold, _) => Known::Summary(fold.finish(file)),
+            Found::Session(fold, _) => Known::Summary(fold.finish(PathBuf::new(), &file.meta)),
             Found::Empty => Known::NoSession(StorageError::EmptyFile(file.path.clone())),
             Found::NotASession => Known::NoSession(StorageError::NotASession(file.path.clone())),
             Found::Format4 => Known::NoSession(StorageError::Format4(file.path.clone())),
@@ -297,7 +306,7 @@ fn read(fs: &dyn Fs, unread: &Unread<'_>) -> Reading {
                 tree = record::encode_tree(&pass.tree);
             }
             let record = FileRecord { key: key(file), found: Found::Session(Box::new(fold.clone()), pass.resume) };
-            Reading { result: Ok(fold.finish(file)), record: Some((record, tree)) }
+            Reading { result: Ok(fold.finish(file.path.clone(), &file.meta)), record: Some((record, tree)) }
         }
         Err(error) => {
             let found = match &error {

@@ -15,7 +15,7 @@ use crate::session::entry::{Entry, EntryType, Header, parse_timestamp_ms};
 use crate::session::labels::SessionName;
 use crate::session::message::{Content, Role};
 use crate::storage::cores::map_on_all_cores;
-use crate::storage::fs::{Fs, OpenFor};
+use crate::storage::fs::{FileMeta, Fs, OpenFor};
 use crate::storage::jsonl::{VisitedEntry, visit_file};
 use crate::storage::repo::{Repo, SessionFile};
 use crate::storage::{Damage, DamageKind, StorageError};
@@ -136,12 +136,18 @@ fn is_windows_path(path: &str) -> bool {
 }
 
 /// Newest activity first; ties by path.
-pub fn sort_by_activity(sessions: &mut Vec<SessionSummary>) {
+pub fn sort_by_activity(sessions: &mut [SessionSummary]) {
     // Summaries are large, so their order is found first, and each is moved once.
     let mut order: Vec<(i64, usize)> = sessions.iter().enumerate().map(|(at, session)| (session.modified_ms, at)).collect();
     order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| sessions[a.1].path.cmp(&sessions[b.1].path)));
-    let mut unsorted: Vec<_> = std::mem::take(sessions).into_iter().map(Some).collect();
-    sessions.extend(order.into_iter().filter_map(|(_, at)| unsorted[at].take()));
+    for to in 0..order.len() {
+        // What stood at a place before this one was swapped to where that place's own went.
+        let mut from = order[to].1;
+        while from < to {
+            from = order[from].1;
+        }
+        sessions.swap(to, from);
+    }
 }
 
 /// Calls `read` for every item, on all cores, and gives the results in the order of the items.
@@ -169,7 +175,7 @@ pub fn summarize(fs: &dyn Fs, file: &SessionFile) -> Result<SessionSummary, Stor
     fold.add_header(visited.header);
     fold.branches = visited.tree.branch_count() as u64;
     fold.damaged_lines = damaged_lines(&visited.damage);
-    Ok(fold.finish(file))
+    Ok(fold.finish(file.path.clone(), &file.meta))
 }
 
 /// How many lines of a file count as damaged in a list.
@@ -245,19 +251,19 @@ impl SummaryFold {
         }
     }
 
-    pub(super) fn finish(self, file: &SessionFile) -> SessionSummary {
+    pub(super) fn finish(self, path: PathBuf, meta: &FileMeta) -> SessionSummary {
         let modified_ms = self.activity_ms.or_else(|| parse_timestamp_ms(&self.created));
         SessionSummary {
-            path: file.path.clone(),
+            path,
             id: self.id,
             cwd: self.cwd,
             name: self.name.into_inner(),
             parent_session: self.parent_session,
             created: self.created,
-            modified_ms: modified_ms.unwrap_or(i64::try_from(file.meta.modified_ns / 1_000_000).unwrap_or_default()),
+            modified_ms: modified_ms.unwrap_or(i64::try_from(meta.modified_ns / 1_000_000).unwrap_or_default()),
             message_count: self.message_count,
             first_message: self.first_message,
-            size_bytes: file.meta.len,
+            size_bytes: meta.len,
             branches: self.branches,
             has_conversation: self.has_conversation,
             damaged_lines: self.damaged_lines,

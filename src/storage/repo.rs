@@ -283,12 +283,19 @@ impl Repo {
     }
 }
 
+/// The folder and the name of a file, as bytes. Taking a path apart by components costs a good deal more.
+pub(super) fn split_path(path: &Path) -> (&[u8], &[u8]) {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let separator = if cfg!(windows) { memchr::memrchr2(b'/', b'\\', bytes) } else { memchr::memrchr(b'/', bytes) };
+    separator.map_or((&[], bytes), |at| (&bytes[..at], &bytes[at + 1..]))
+}
+
 fn is_hidden(path: &Path) -> bool {
-    path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
+    split_path(path).1.starts_with(b".")
 }
 
 fn is_session_name(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    let name = split_path(path).1;
     !name.starts_with(b".") && name.ends_with(b".jsonl") && !name.ends_with(b".unsaved.jsonl")
 }
 

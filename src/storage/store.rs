@@ -14,7 +14,6 @@
 //! A damaged file gives an error, where stores in Rust were seen to panic; processes share it; and its full-text index is
 //! kept up to date in place.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -143,12 +142,10 @@ impl Store {
 
 /// The file of a root and purpose in a cache folder.
 pub(super) fn file_of(folder: &Path, root: &Path, name: &str, ending: &str) -> PathBuf {
-    folder.join(format!("{name}-{:016x}.{ending}", fnv(root.as_os_str())))
+    folder.join(format!("{name}-{:016x}.{ending}", fnv(root.as_os_str().as_encoded_bytes())))
 }
 
 /// A hash that is the same in every process (FNV-1a).
-pub(super) fn fnv(text: &OsStr) -> u64 {
-    text.as_encoded_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+pub(super) fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
