@@ -60,7 +60,7 @@ proptest! {
         let path = folder.path().join("root");
         let mut root = MessyRoot::new(&path);
         let repo = settled_repo(Arc::new(StdFs), &path);
-        let index = SearchIndex::new(folder.path().join("cache")).adding_from(0);
+        let index = SearchIndex::new(folder.path().join("cache")).adding_from(0).with_blocks_of(300);
         for events in &rounds {
             events.iter().for_each(|event| root.happen(event));
             check(&repo, &index)?;

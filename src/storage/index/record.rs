@@ -330,3 +330,75 @@ fn encode_id(out: &mut Writer, packed: Option<u32>, id: &str) {
 fn decode_id(input: &mut Reader<'_>, is_packed: bool) -> Option<String> {
     if is_packed { input.array().map(|bytes| format!("{:08x}", u32::from_le_bytes(bytes))) } else { input.text() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(found: Found) -> FileRecord {
+        let key = FileKey { len: 300, modified_ns: -5, identity: (1, u64::MAX), is_settled: true };
+        FileRecord { key, found }
+    }
+
+    fn session() -> Found {
+        let mut fold = SummaryFold { id: "s".into(), cwd: "/日本".into(), message_count: 200, ..SummaryFold::default() };
+        fold.name.set(Some("a name"));
+        fold.activity_ms = Some(-1);
+        Found::Session(Box::new(fold), ResumePoint::from_numbers([300, 7, 20, 2, 290, 4, 1]))
+    }
+
+    #[test]
+    fn records_come_back_as_they_were() {
+        for found in [session(), Found::Empty, Found::NotASession, Found::Format4] {
+            let record = record(found);
+            let bytes = record.encode();
+            assert_eq!(FileRecord::decode(&bytes), Some(record));
+            for cut in 0..bytes.len() {
+                assert_eq!(FileRecord::decode(&bytes[..cut]), None, "{cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_chunk_is_known_as_damaged() {
+        let record = record(session()).encode();
+        let chunk = encode_chunk([(&b"a"[..], &record[..]), (&b"b"[..], &b""[..])].into_iter());
+        assert_eq!(decode_chunk(&chunk), Some(vec![(&b"a"[..], &record[..]), (&b"b"[..], &b""[..])]));
+        for at in 0..chunk.len() {
+            let mut changed = chunk.clone();
+            changed[at] ^= 0x10;
+            assert_eq!(decode_chunk(&changed), None, "{at}");
+            assert_eq!(decode_chunk(&chunk[..at]), None, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_tree_comes_back_with_its_parents_and_branches() {
+        let rows = [
+            ("00000001", None, EntryType::CustomMessage),
+            ("00000002", Some("00000001"), EntryType::CustomMessage),
+            ("long id", Some("later"), EntryType::CustomMessage),
+            ("later", Some("00000001"), EntryType::Custom),
+            ("00000002", Some("long id"), EntryType::Compaction),
+            ("00000003", Some("nowhere"), EntryType::BranchSummary),
+        ];
+        let mut tree = SessionTree::default();
+        for (id, parent_id, entry_type) in rows {
+            tree.push(EntryHead { id, parent_id, entry_type, role: None, leaf_target: None }).expect("there is room");
+        }
+        let bytes = encode_tree(&tree);
+        let again = decode_tree(&bytes).expect("nothing is damaged");
+        let shape = |tree: &SessionTree| -> Vec<_> {
+            tree.iter_all()
+                .map(|index| (tree.id(index), tree.parent_id(index), tree.is_shadowed(index), tree.speaks(index)))
+                .collect()
+        };
+        assert_eq!(shape(&again), shape(&tree));
+        assert_eq!(again.branch_count(), tree.branch_count());
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            assert!(decode_tree(&changed).is_none(), "{at}");
+        }
+    }
+}

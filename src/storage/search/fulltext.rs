@@ -65,18 +65,24 @@ const FORMAT: StoreFormat = StoreFormat {
 pub struct SearchIndex {
     folder: PathBuf,
     add_from_bytes: u64,
+    block_bytes: u64,
 }
 
 impl SearchIndex {
     /// An index in this folder, which need not exist yet. One folder does for all roots.
     pub fn new(folder: PathBuf) -> Self {
-        Self { folder, add_from_bytes: LACK_BYTES }
+        Self { folder, add_from_bytes: LACK_BYTES, block_bytes: BLOCK_BYTES }
     }
 
     /// Adds to the index when it lacks more than so many bytes of all files, or 64 KiB of one. With less it is quicker to
     /// read what it lacks; 4 MiB unless set.
     pub fn adding_from(self, add_from_bytes: u64) -> Self {
         Self { add_from_bytes, ..self }
+    }
+
+    /// Makes blocks of about so many bytes; 64 KiB unless set. Smaller ones make the index larger and its answers finer.
+    pub fn with_blocks_of(self, block_bytes: u64) -> Self {
+        Self { block_bytes, ..self }
     }
 }
 
@@ -319,7 +325,7 @@ fn update(
     // Whoever held it may have done it.
     if let Some((jobs, gone)) = plan(&store.connection, fs, index, files, now_ns)? {
         forget(&mut store.connection, &gone)?;
-        add(&mut store.connection, fs, &jobs, progress)?;
+        add(&mut store.connection, fs, &jobs, index.block_bytes, progress)?;
     }
     // The lock is freed when it is closed.
     Ok(())
@@ -359,8 +365,9 @@ fn plan<'a>(
     }
     // Files that are gone stay in the index until there is something to write anyway, unless they are many.
     gone.extend(known.into_values().map(|known| known.id));
-    let is_worth_it =
-        lacking > index.add_from_bytes || gone.len() > 100 || jobs.iter().any(|job| job.file.meta.len - job.from > BLOCK_BYTES);
+    let is_worth_it = lacking > index.add_from_bytes
+        || gone.len() > 100
+        || jobs.iter().any(|job| job.file.meta.len - job.from > index.block_bytes);
     Ok(is_worth_it.then_some((jobs, gone)))
 }
 
@@ -409,6 +416,7 @@ fn add(
     connection: &mut Connection,
     fs: &dyn Fs,
     jobs: &[Job<'_>],
+    block_bytes: u64,
     progress: &(dyn Fn(SearchProgress) + Sync),
 ) -> Result<(), Unusable> {
     let total_bytes = jobs.iter().map(|job| job.file.meta.len - job.from).sum();
@@ -420,7 +428,7 @@ fn add(
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(number) else { break };
             // A file that cannot be read is not in the index, and so is read, and told, at each search.
-            let done = read_job(fs, job, &mut |block| sender.send(Piece::Block { job: number, block }).is_ok());
+            let done = read_job(fs, job, block_bytes, &mut |block| sender.send(Piece::Block { job: number, block }).is_ok());
             if done.is_some_and(|end| sender.send(Piece::Done { job: number, end }).is_err()) {
                 break;
             }
@@ -507,8 +515,8 @@ fn write(connection: &Connection, file: i64, block: &Block) -> Result<(), Unusab
 }
 
 /// Cuts what is new of a file into blocks. `None` when it cannot be read.
-fn read_job(fs: &dyn Fs, job: &Job<'_>, send: &mut dyn FnMut(Block) -> bool) -> Option<End> {
-    match read_blocks(fs, job, send) {
+fn read_job(fs: &dyn Fs, job: &Job<'_>, block_bytes: u64, send: &mut dyn FnMut(Block) -> bool) -> Option<End> {
+    match read_blocks(fs, job, block_bytes, send) {
         Ok(end) => Some(end),
         // It has no words, and has not to be looked at again before it changes.
         Err(StorageError::EmptyFile(_) | StorageError::NotASession(_) | StorageError::Format4(_)) => {
@@ -518,11 +526,11 @@ fn read_job(fs: &dyn Fs, job: &Job<'_>, send: &mut dyn FnMut(Block) -> bool) -> 
     }
 }
 
-fn read_blocks(fs: &dyn Fs, job: &Job<'_>, send: &mut dyn FnMut(Block) -> bool) -> Result<End, StorageError> {
+fn read_blocks(fs: &dyn Fs, job: &Job<'_>, block_bytes: u64, send: &mut dyn FnMut(Block) -> bool) -> Result<End, StorageError> {
     let path = &job.file.path;
     let open = fs.open(path, OpenFor::Read).map_err(|source| StorageError::io("open", path, source))?;
     let header = JsonlStorage::header_of_open(&*open, path)?;
-    let mut blocks = Blocks { from: job.from, ..Blocks::default() };
+    let mut blocks = Blocks { from: job.from, len: block_bytes, ..Blocks::default() };
     let is_old = header.version < FORMAT_VERSION;
     let indexed_to = if is_old {
         visit_file(&*open, path, &mut |visited| blocks.add(visited))?;
@@ -540,6 +548,8 @@ fn read_blocks(fs: &dyn Fs, job: &Job<'_>, send: &mut dyn FnMut(Block) -> bool) 
 /// Collects the words of the lines of a file, block by block.
 #[derive(Debug, Default)]
 struct Blocks {
+    /// About how long a block is.
+    len: u64,
     /// Where the block begins.
     from: u64,
     words: HashSet<Box<str>>,
@@ -549,7 +559,7 @@ struct Blocks {
 impl Blocks {
     /// Ends the block where this line begins, if it is long enough.
     fn cut_before(&mut self, line_start: u64, send: &mut dyn FnMut(Block) -> bool) {
-        if line_start >= self.from + BLOCK_BYTES {
+        if line_start >= self.from.saturating_add(self.len) {
             self.finish(line_start, send);
         }
     }
