@@ -122,6 +122,25 @@ fn after_an_append_only_the_new_bytes_are_read() {
 }
 
 #[test]
+fn another_file_of_the_same_length_and_time_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let files = ten_sessions(&root);
+    let repo = settled_repo(Arc::new(StdFs), &root);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    repo.list_cached(&cache, &|_| {}).expect("a root");
+    let time = fs::metadata(&files[0]).and_then(|meta| meta.modified()).expect("a time");
+    let other = fs::read_to_string(&files[0]).expect("a file").replace("words", "other");
+    let path = root.join("other");
+    fs::write(&path, other).expect("a file");
+    fs::File::options().append(true).open(&path).and_then(|file| file.set_modified(time)).expect("a time");
+    fs::rename(path, &files[0]).expect("a file");
+    let listing = repo.list_cached(&cache, &|_| {}).expect("a root");
+    let session = listing.sessions.iter().find(|session| session.path == files[0]).expect("it is listed");
+    assert_eq!(session.first_message.as_deref(), Some("some other"));
+}
+
+#[test]
 fn a_file_that_was_changed_just_before_it_was_read_is_read_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("root");
