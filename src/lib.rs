@@ -22,9 +22,12 @@
 //! # The map
 //! - [`session`]: values only. `entry` and `message` are the file format, `json` keeps what nobody asks for as text,
 //!   `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
-//!   `labels` and `stats` fold over entries.
+//!   `labels` and `stats` fold over entries, `incoming` checks and completes lines that a person or a program wants to
+//!   append, `outline` lays the tree out in rows.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
-//!   the mark of an owner, `fs` the file system behind a trait, `memory` a session without a file. `jsonl` is one file:
+//!   the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,
+//!   `check` finds every fault, `fs` is the file system behind a trait, `memory` a session without a file, `testing` what
+//!   the tests of this layer share. `jsonl` is one file:
 //!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
 //!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,
 //!   `visit` passes over a file, `resume` goes on where a pass ended. `cores` does one thing for many files. With the feature
@@ -32,6 +35,7 @@
 //!   entries by their words, with a full-text index or without.
 //! - `llm` (feature `models`): a trait for providers, and one file for each wire protocol.
 //! - [`compaction`]: where to cut, what a summary is asked, and the summary that needs no model.
+//! - [`import`]: sessions of other programs as entries of ours; one file for each format, pure.
 //! - `agent` (feature `models`): the loop between model and tools, and the harness that keeps it in a session.
 //! - `cli` (feature `cli`): the command `pi-sessions`.
 //!
@@ -46,6 +50,7 @@
 //! # How to add
 //! - An entry type: a variant of [`session::entry::EntryKind`]; the compiler lists every place to visit. Then a line in
 //!   the round-trip test and a fixture.
+//! - A format to import: one file in `import`, one line in its list, fixtures.
 //! - A provider: one file in `llm`. A tool: one file in `agent::tools`. A command: one file in `cli::commands`, three
 //!   lines in its `mod.rs`, and `tests/it/cmd_<name>.rs`.
 //!
@@ -77,7 +82,12 @@
 //! session core alone (`--no-default-features`): no async runtime, no HTTP. The listing cache and search (feature
 //! `search`) can be added to either.
 
+#[cfg(feature = "models")]
+pub mod agent;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod compaction;
+pub mod import;
 #[cfg(feature = "models")]
 pub mod llm;
 pub mod session;

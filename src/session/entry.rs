@@ -100,7 +100,7 @@ impl fmt::Display for SessionId {
 /// The first line of a session file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Header {
-    /// The format's version: 1 where the file has none.
+    /// The format's version: 1 where the file has none, [`u64::MAX`] where it is no number.
     pub version: u64,
     /// The session's id as the file has it; unchecked, so never a path (see [`SessionId`]).
     pub id: String,
@@ -122,7 +122,7 @@ impl Header {
         fields.take::<Cow<'_, str>>("type");
         let parent_session = fields.take("parentSession");
         Self {
-            version: fields.take("version").unwrap_or(1),
+            version: fields.take_json("version").filter(|version| !version.is_null()).map_or(1, |version| read_version(&version)),
             id: fields.take("id").unwrap_or_default(),
             timestamp: fields.take("timestamp").unwrap_or_default(),
             cwd: fields.take("cwd").unwrap_or_default(),
@@ -131,6 +131,12 @@ impl Header {
             extra: fields.rest(),
         }
     }
+}
+
+/// A version that is no number is newer than any that is known: such a file is read, and never changed.
+fn read_version(version: &Json) -> u64 {
+    let whole = |number: f64| (0.0..1e15).contains(&number) && number.fract() == 0.0;
+    version.to().or_else(|| version.to().filter(|number| whole(*number)).map(|number: f64| number as u64)).unwrap_or(u64::MAX)
 }
 
 impl Serialize for Header {

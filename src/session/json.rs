@@ -203,6 +203,15 @@ impl Extra {
         }
     }
 
+    /// Takes the field `name` out, every time that it occurs, and returns the last.
+    pub fn remove(&mut self, name: &str) -> Option<Json> {
+        let mut removed = None;
+        for (_, value) in self.0.extract_if(.., |(key, _)| key == name) {
+            removed = Some(value);
+        }
+        removed
+    }
+
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
@@ -211,6 +220,12 @@ impl Extra {
     /// Writes the fields into an object that is being written.
     pub(crate) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         self.0.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))
+    }
+}
+
+impl Serialize for Extra {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
     }
 }
 

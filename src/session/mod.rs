@@ -6,9 +6,11 @@
 
 pub mod context;
 pub mod entry;
+pub mod incoming;
 pub mod json;
 pub mod labels;
 pub mod message;
+pub mod outline;
 pub mod request;
 pub mod stats;
 pub mod tree;

@@ -145,7 +145,6 @@ impl SessionTree {
     /// When there is no room; the tree is as it was.
     pub fn push(&mut self, head: EntryHead<'_>) -> Result<EntryIndex, TreeFull> {
         let index = u32::try_from(self.rows.len()).ok().filter(|index| *index < MISSING).ok_or(TreeFull)?;
-        let old_leaf = self.leaf;
         let hangs_from_leaf = self.hangs_from_leaf(head.parent_id);
         let parent = self.resolve_parent(index, head.parent_id);
         let id = PackedId::of_hex(head.id).unwrap_or_else(|| {
@@ -155,6 +154,8 @@ impl SessionTree {
         self.rows.push(Row { id, parent, entry_type: head.entry_type, role: head.role, shadowed: false });
         self.insert_id(index, head.id);
 
+        // This row may have taken the leaf's id.
+        let old_leaf = self.leaf.map(|leaf| self.current(leaf.0));
         let own = Some(EntryIndex(index));
         self.leaf = match head.entry_type {
             EntryType::Leaf => {
@@ -354,7 +355,7 @@ impl SessionTree {
 
     /// The leaf before the last navigation; `None` if there was none, or no navigation.
     pub fn previous_leaf(&self) -> Option<EntryIndex> {
-        self.previous_leaf
+        self.previous_leaf.map(|leaf| self.current(leaf.0))
     }
 
     /// The last line's entry, when it is one that names or labels or the like and hangs elsewhere than the leaf:

@@ -89,7 +89,8 @@ impl Repo {
             return Err(StorageError::UnsupportedVersion { version: read.header().version, path });
         }
         let (copied, editor_text) = match options.what {
-            ForkWhat::Path(leaf) => (tree.path(leaf), None),
+            // A `leaf` entry means where it moved the leaf.
+            ForkWhat::Path(leaf) => (tree.path(leaf.and_then(|leaf| tree.place_of(leaf))), None),
             ForkWhat::Before(prompt) => {
                 if tree.role(prompt) != Some(Role::User) {
                     return Err(StorageError::NotAUserMessage(tree.id(prompt)));
@@ -108,6 +109,7 @@ impl Repo {
         let (header, path) = self.plan(NewSession {
             cwd: options.cwd.clone().unwrap_or_else(|| header.cwd.clone()),
             id: None,
+            created_ms: None,
             parent_session: Some(parent_session.clone()),
             metadata: header.metadata.clone(),
             extra: header.extra.clone(),
@@ -227,18 +229,22 @@ impl ForkPlan {
             kept.insert(*index);
         }
         let is_kept = |id: &EntryId, kept: &Seen| tree.find(id.as_str()).is_some_and(|index| kept.contains(index));
-        // Labels whose target is not copied go. They name nothing but their target, so one pass finds them all.
+        // Labels whose target is not copied go, and then labels of these.
         let mut dropped = HashSet::new();
-        if !all {
-            let mut without = Seen::new(tree.len());
-            for index in &chosen {
-                let target = label_target(source, *index)?;
-                match target {
-                    Some(target) if !is_kept(&target, &kept) => drop(dropped.insert(*index)),
-                    Some(_) | None => drop(without.insert(*index)),
-                }
+        let mut labels = Vec::new();
+        for index in chosen.iter().filter(|_| !all) {
+            labels.extend(label_target(source, *index)?.map(|target| (*index, target)));
+        }
+        loop {
+            let before = dropped.len();
+            dropped.extend(labels.iter().filter(|(_, target)| !is_kept(target, &kept)).map(|(index, _)| *index));
+            if dropped.len() == before {
+                break;
             }
-            kept = without;
+            kept = Seen::new(tree.len());
+            for index in chosen.iter().filter(|index| !dropped.contains(index)) {
+                kept.insert(*index);
+            }
         }
         let copied: Vec<_> = chosen.iter().filter(|index| !dropped.contains(index)).copied().collect();
         let mut plan = Self { copied, parents: HashMap::new(), first_kept: HashMap::new(), labels: Vec::new(), leaf: None };

@@ -3,7 +3,7 @@
 //! # Invariants
 //! - New entries form a chain from the leaf; their ids are new in the file, and the leaf never moves to an entry that is
 //!   not on disk.
-//! - A handle that [follows](Position::Follow) takes the leaf under the lock of each append, as a one-shot command
+//! - A handle that follows the file takes the leaf under the lock of each append, as a one-shot command
 //!   should. One that [holds](Session::hold) its own leaf goes on from there whatever others append, so that of two
 //!   long-lived programs the later one becomes a branch.
 
@@ -16,7 +16,9 @@ use crate::session::entry::{
     BranchSummary, Entry, EntryId, EntryKind, EntryType, Header, Label, Leaf, ModelChange, SessionInfo, format_timestamp,
 };
 use crate::session::json::Json;
+use crate::session::labels::Labels;
 use crate::session::message::{Content, Role};
+use crate::session::outline::{Row, Scope, outline, says_something};
 use crate::session::tree::{EntryIndex, SessionTree};
 use crate::storage::{Clock, Durability, IdSource, SessionRead, SessionStorage, StorageError};
 
@@ -113,14 +115,38 @@ impl Batch<'_> {
 
     /// Adds an entry behind the last one and returns its id.
     pub fn push(&mut self, kind: EntryKind) -> EntryId {
+        self.push_with(|_| kind)
+    }
+
+    /// Adds an entry whose payload names its own id, as a compaction does that keeps nothing.
+    pub fn push_with(&mut self, kind: impl FnOnce(&EntryId) -> EntryKind) -> EntryId {
         let id = self.new_id();
-        self.entries.push(Entry { id: id.clone(), parent_id: self.leaf.take(), timestamp: self.timestamp.clone(), kind });
-        self.leaf = Some(id.clone());
+        let kind = kind(&id);
+        self.push_as(id.clone(), kind);
         id
     }
 
+    /// Adds an entry of another session as it is, with its own id, parent and time; the next one hangs from it.
+    ///
+    /// # Errors
+    /// When the session, or this batch, has an entry of that id.
+    pub fn push_entry(&mut self, entry: Entry) -> Result<(), StorageError> {
+        if self.session.tree().find(entry.id.as_str()).is_some() || !self.taken.insert(entry.id.as_str().to_owned()) {
+            return Err(StorageError::EntryExists(entry.id));
+        }
+        self.leaf = Some(entry.id.clone());
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// As [`Batch::push`], with an id from [`Batch::new_id`].
+    pub(super) fn push_as(&mut self, id: EntryId, kind: EntryKind) {
+        self.entries.push(Entry { id: id.clone(), parent_id: self.leaf.take(), timestamp: self.timestamp.clone(), kind });
+        self.leaf = Some(id);
+    }
+
     /// 8 lowercase hex digits that no entry has.
-    fn new_id(&mut self) -> EntryId {
+    pub(super) fn new_id(&mut self) -> EntryId {
         loop {
             let id = format!("{:08x}", self.ids.entry_bits());
             if self.session.tree().find(&id).is_none() && self.taken.insert(id.clone()) {
@@ -165,7 +191,7 @@ impl Session {
     pub fn leaf(&self) -> Option<EntryIndex> {
         match &self.position {
             Position::Follow => self.tree().leaf(),
-            Position::Hold(leaf) => leaf.as_ref().and_then(|id| self.tree().find(id.as_str())),
+            Position::Hold(leaf) => held_leaf(self.tree(), leaf.as_ref()),
         }
     }
 
@@ -212,9 +238,10 @@ impl Session {
         self.storage.append(
             &mut |session| {
                 let leaf = match &position {
-                    Position::Follow => session.tree().leaf().map(|index| session.tree().id(index)),
-                    Position::Hold(leaf) => leaf.clone(),
+                    Position::Follow => session.tree().leaf(),
+                    Position::Hold(leaf) => held_leaf(session.tree(), leaf.as_ref()),
                 };
+                let leaf = leaf.map(|index| session.tree().id(index));
                 let timestamp = format_timestamp(clock.now_ms());
                 let mut batch = Batch { session, leaf, timestamp, ids: &*ids, taken: HashSet::new(), entries: Vec::new() };
                 build(&mut batch)?;
@@ -232,6 +259,15 @@ impl Session {
             *leaf = last_leaf;
         }
         Ok(made)
+    }
+
+    /// The entries that appending `kinds` would make now, for what cannot be appended. Nothing is written.
+    pub fn draft(&self, kinds: Vec<EntryKind>) -> Vec<Entry> {
+        let timestamp = format_timestamp(self.clock.now_ms());
+        let (session, leaf) = (self.read(), self.leaf_id());
+        let mut batch = Batch { session, leaf, timestamp, ids: &*self.ids, taken: HashSet::new(), entries: Vec::new() };
+        kinds.into_iter().for_each(|kind| drop(batch.push(kind)));
+        batch.entries
     }
 
     /// Where a navigation to `target` leads: to the parent of a user or custom message, whose text comes back to be
@@ -356,6 +392,16 @@ impl Session {
     pub fn project(&self, leaf: Option<EntryIndex>, extensions: &[&dyn ContextExtension]) -> Result<Projection, StorageError> {
         project(self.tree(), leaf, &Reading(self.read()), extensions)
     }
+
+    /// The rows of the tree as people read it; `labels` are those of [`read_labels`](super::reference::read_labels).
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn outline(&self, labels: &Labels, scope: Scope) -> Result<Vec<Row>, StorageError> {
+        let session = self.read();
+        let mut says = |index| Ok(session.entry(index)?.as_ref().is_some_and(says_something));
+        outline(session.tree(), labels, scope, &mut says)
+    }
 }
 
 /// A session as the source of a projection.
@@ -374,6 +420,11 @@ impl EntrySource for Reading<'_> {
     fn entry(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
         self.0.entry(index)
     }
+}
+
+/// Where a handle goes on that holds `leaf`: where the file does if the file was changed and has that entry no more.
+fn held_leaf(tree: &SessionTree, leaf: Option<&EntryId>) -> Option<EntryIndex> {
+    tree.find(leaf?.as_str()).or_else(|| tree.leaf())
 }
 
 /// The text of a user or custom message, to edit.

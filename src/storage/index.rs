@@ -110,11 +110,11 @@ impl Repo {
         let fs = &**self.fs();
         let (files, loaded) = std::thread::scope(|scope| {
             let loading = scope.spawn(|| load(fs, &cache.folder, self.root()));
-            let files = self.files();
+            let files = self.files_and_skipped();
             (files, loading.join().unwrap_or(Err(Unusable::Unavailable)))
         });
-        let mut files = files?;
-        let Ok((mut store, mut chunks)) = loaded else { return Ok(self.list_files(files, progress)) };
+        let (mut files, folders_skipped) = files?;
+        let Ok((mut store, mut chunks)) = loaded else { return Ok(self.list_files(files, folders_skipped, progress)) };
 
         let groups = group(&files, &mut chunks);
         // Chunks that hold a file that is gone are written anew.
@@ -163,7 +163,8 @@ impl Repo {
             session.path = std::mem::take(&mut files[at].path);
         }
         skipped.sort_unstable_by_key(|(at, _)| *at);
-        let skipped = skipped.into_iter().map(|(at, reason)| Skipped { path: files[at].path.clone(), reason }).collect();
+        let skipped = skipped.into_iter().map(|(at, reason)| Skipped { path: files[at].path.clone(), reason });
+        let skipped = folders_skipped.into_iter().chain(skipped).collect();
         sort_by_activity(&mut sessions);
         Ok(Listing { sessions, skipped })
     }

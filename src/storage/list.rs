@@ -54,10 +54,10 @@ pub struct SessionSummary {
     pub damaged_lines: u64,
 }
 
-/// A file that is in the folder and is no session.
+/// A file that is in the folder and is no session, or a folder that cannot be read.
 #[derive(Debug)]
 pub struct Skipped {
-    /// The file.
+    /// The file or folder.
     pub path: PathBuf,
     /// Why.
     pub reason: StorageError,
@@ -87,13 +87,19 @@ impl Repo {
     /// # Errors
     /// When the root cannot be read.
     pub fn list(&self, progress: &(dyn Fn(ListProgress) + Sync)) -> Result<Listing, StorageError> {
-        Ok(self.list_files(self.files()?, progress))
+        let (files, skipped) = self.files_and_skipped()?;
+        Ok(self.list_files(files, skipped, progress))
     }
 
-    /// The list of these files, read whole.
-    pub(super) fn list_files(&self, files: Vec<SessionFile>, progress: &(dyn Fn(ListProgress) + Sync)) -> Listing {
+    /// The list of these files, read whole; `skipped` are the folders that could not be read.
+    pub(super) fn list_files(
+        &self,
+        files: Vec<SessionFile>,
+        skipped: Vec<Skipped>,
+        progress: &(dyn Fn(ListProgress) + Sync),
+    ) -> Listing {
         let results = read_all(&files, &|file| summarize(&**self.fs(), file), progress);
-        let mut listing = Listing::default();
+        let mut listing = Listing { skipped, ..Listing::default() };
         for (file, result) in files.into_iter().zip(results) {
             match result {
                 Ok(summary) => listing.sessions.push(summary),
@@ -106,7 +112,7 @@ impl Repo {
         listing
     }
 
-    /// The most recent session of a cwd that has a message; see [`same_cwd`] for what counts as the same.
+    /// The most recent session of a cwd that has a message; see [`Repo::same_cwd`] for what counts as the same.
     ///
     /// # Errors
     /// When the root cannot be read.

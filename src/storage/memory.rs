@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use crate::session::entry::{Entry, Header};
-use crate::session::tree::{EntryHead, EntryIndex, SessionTree};
-use crate::storage::jsonl::{decode_line, encode_line, header_line};
+use crate::session::tree::{EntryIndex, SessionTree};
+use crate::storage::jsonl::{decode_line, encode_line, header_line, push_line};
 use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, StorageError};
 
 /// A session that lives as long as this value.
@@ -53,6 +53,10 @@ impl SessionRead for MemoryStorage {
         0
     }
 
+    fn byte_offset(&self, _index: EntryIndex) -> u64 {
+        0
+    }
+
     fn header_line(&self) -> &[u8] {
         &self.header_line
     }
@@ -72,7 +76,7 @@ impl SessionStorage for MemoryStorage {
         let mut indices = Vec::with_capacity(entries.len());
         for entry in &entries {
             let line = encode_line(entry);
-            self.tree.push(EntryHead::of(entry)).map_err(StorageError::TooManyEntries)?;
+            push_line(&mut self.tree, &line)?;
             self.lines.push(line);
             indices.extend(self.tree.find(entry.id.as_str()));
         }

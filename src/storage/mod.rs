@@ -10,23 +10,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::session::entry::{Entry, EntryId, Header, InvalidSessionId};
+use crate::session::incoming::IncomingError;
 use crate::session::tree::{EntryIndex, SessionTree, TreeFull};
 
+pub mod check;
 mod cores;
 pub mod fork;
 pub mod fs;
 pub mod handle;
+pub mod incoming;
 #[cfg(feature = "search")]
 pub mod index;
 pub mod jsonl;
 pub mod list;
 pub mod lock;
 pub mod memory;
+pub mod reference;
 pub mod repo;
 #[cfg(feature = "search")]
 pub mod search;
 #[cfg(feature = "search")]
 mod store;
+#[cfg(test)]
+mod testing;
 
 /// A session that can be read.
 pub trait SessionRead: Send + Sync {
@@ -47,6 +53,9 @@ pub trait SessionRead: Send + Sync {
 
     /// The number of the line that an entry stands in, from 1; 0 where there are no lines.
     fn line_number(&self, index: EntryIndex) -> u64;
+
+    /// Where the record of an entry begins, in bytes from the start of the file; 0 where there is none.
+    fn byte_offset(&self, index: EntryIndex) -> u64;
 
     /// The line of the header as it stands in the file (of an old version, as it was), without its newline.
     fn header_line(&self) -> &[u8];
@@ -213,6 +222,12 @@ pub enum StorageError {
     /// A session id that cannot be one.
     #[error(transparent)]
     InvalidId(#[from] InvalidSessionId),
+    /// There is an entry of this id already.
+    #[error("there is an entry {0} already")]
+    EntryExists(EntryId),
+    /// A line that was to be appended is refused. Nothing was written.
+    #[error(transparent)]
+    Incoming(#[from] IncomingError),
     /// An entry that an operation names does not exist.
     #[error("there is no entry {0}")]
     NoSuchEntry(EntryId),
@@ -246,7 +261,7 @@ pub struct Damage {
 }
 
 /// What can be wrong with a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DamageKind {
     /// A record that was cut; nothing of it can be used.
     Torn,

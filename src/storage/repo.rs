@@ -22,6 +22,7 @@ use crate::storage::fs::{FileKind, FileMeta, Fs};
 use crate::storage::handle::Session;
 use crate::storage::jsonl::JsonlStorage;
 use crate::storage::jsonl::rewrite::folder_of;
+use crate::storage::list::Skipped;
 use crate::storage::lock::OwnerLock;
 use crate::storage::{Clock, IdSource, StorageError};
 
@@ -51,6 +52,8 @@ pub struct NewSession {
     pub cwd: String,
     /// Its id; by default a new one.
     pub id: Option<SessionId>,
+    /// When it was created, in Unix milliseconds; by default now.
+    pub created_ms: Option<i64>,
     /// The file that it was forked from.
     pub parent_session: Option<String>,
     /// What an application keeps in the header.
@@ -98,7 +101,7 @@ impl Repo {
             Some(id) => id,
             None => SessionId::new(self.ids.session_id())?,
         };
-        let timestamp = format_timestamp(self.clock.now_ms());
+        let timestamp = format_timestamp(new.created_ms.unwrap_or_else(|| self.clock.now_ms()));
         let path = self.folder_for(&new.cwd).join(file_name(&timestamp, &id));
         let header = Header {
             version: FORMAT_VERSION,
@@ -117,8 +120,10 @@ impl Repo {
     /// # Errors
     /// When a session of that id exists in the root, or the file cannot be written; then there is no file.
     pub fn create(&self, new: NewSession) -> Result<Session, StorageError> {
+        let is_given = new.id.is_some();
         let (header, path) = self.plan(new)?;
-        if let Some(taken) = self.find_exact(&header.id)? {
+        // A generated id is new; to look for it would open every file.
+        if is_given && let Some(taken) = self.find_exact(&header.id)? {
             return Err(StorageError::Exists(taken));
         }
         let storage = JsonlStorage::create(self.fs.clone(), &path, &header)?;
@@ -138,36 +143,55 @@ impl Repo {
     }
 
     /// The session files of the root, sorted by the bytes of their paths: those directly in it and those in its folders.
-    /// Links to folders are followed, each folder once. A root that does not exist has none.
+    /// Links to folders are followed, each folder once. A root that does not exist has none, nor has a folder in it that
+    /// cannot be read.
     ///
     /// # Errors
-    /// When a folder cannot be read.
+    /// When the root cannot be read.
     pub fn files(&self) -> Result<Vec<SessionFile>, StorageError> {
-        let mut files = Vec::new();
+        self.files_and_skipped().map(|(files, _)| files)
+    }
+
+    /// As [`Repo::files`], with the folders that cannot be read.
+    pub(super) fn files_and_skipped(&self) -> Result<(Vec<SessionFile>, Vec<Skipped>), StorageError> {
+        let (mut files, mut skipped) = (Vec::new(), Vec::new());
         let mut folders = vec![self.root.clone()];
         let mut seen = HashSet::new();
         // A root holds folders of files; what lies deeper is no session of it.
         for _depth in 0..2 {
-            let mut unread = Vec::new();
+            let (mut unread, mut failed) = (Vec::new(), Vec::new());
             for folder in std::mem::take(&mut folders) {
                 match self.fs.canonicalize(&folder) {
                     Ok(real) if seen.insert(real.clone()) => unread.push(folder),
                     Ok(_) => {}
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(StorageError::io("read the folder", &folder, error)),
+                    Err(error) => failed.push((StorageError::io("read the folder", &folder, error), folder)),
                 }
             }
             let mut candidates = Vec::new();
-            for items in map_on_all_cores(&unread, 1, &|folder| self.read_folder(folder)) {
-                for (path, kind) in items? {
-                    match kind {
-                        FileKind::Folder => folders.push(path),
-                        FileKind::File | FileKind::Link | FileKind::Other => candidates.push(path),
+            let read = map_on_all_cores(&unread, 1, &|folder| self.read_folder(folder));
+            for (folder, items) in unread.into_iter().zip(read) {
+                match items {
+                    Ok(items) => {
+                        for (path, kind) in items {
+                            match kind {
+                                FileKind::Folder => folders.push(path),
+                                FileKind::File | FileKind::Link | FileKind::Other => candidates.push(path),
+                            }
+                        }
                     }
+                    Err(reason) => failed.push((reason, folder)),
+                }
+            }
+            for (reason, folder) in failed {
+                match reason {
+                    StorageError::NotFound(_) => {}
+                    reason if folder == self.root => return Err(reason),
+                    reason => skipped.push(Skipped { path: folder, reason }),
                 }
             }
             // A file that went away since, or a link to nothing, is not there.
             let metas = map_on_all_cores(&candidates, 256, &|path| self.fs.metadata(path).ok());
+            // Folders behind links come last: of the ways to one folder one without a link is taken if there is one.
             for (path, meta) in candidates.into_iter().zip(metas) {
                 let Some(meta) = meta else { continue };
                 match meta.kind {
@@ -183,7 +207,8 @@ impl Repo {
         if !is_sorted {
             files.sort_by_cached_key(bytes);
         }
-        Ok(files)
+        skipped.sort_by(|a: &Skipped, b| a.path.cmp(&b.path));
+        Ok((files, skipped))
     }
 
     /// What may be of interest in a folder: folders, links, and files that are named like sessions. Sorted by name.

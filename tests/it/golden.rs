@@ -1,27 +1,47 @@
 //! Files that Pi and its older harness wrote or read: we make of them what they do (`fixtures/README.md`).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pi_sessions::session::context::{ModelRef, Projection, project};
+use pi_sessions::session::entry::Entry;
 use pi_sessions::session::labels::SessionName;
 use pi_sessions::session::message::{Message, Role};
 use pi_sessions::session::request::{RequestOptions, build_request, to_request_message};
 use pi_sessions::session::stats::StatsFold;
-use pi_sessions::session::tree::EntryIndex;
+use pi_sessions::session::tree::{EntryIndex, SessionTree};
+use pi_sessions::storage::SessionRead;
+use pi_sessions::storage::fs::StdFs;
+use pi_sessions::storage::handle::Reading;
+use pi_sessions::storage::jsonl::JsonlStorage;
 use serde_json::{Value, json};
 
 use crate::support::json::assert_same;
-use crate::support::plain_session::PlainSession;
 
 /// One fixture: a session file and what the reference makes of it.
 struct Case {
     name: String,
     input: PathBuf,
-    session: PlainSession,
+    session: JsonlStorage,
     expect: Value,
 }
 
-/// The cases of `fixtures/AREA` whose name begins with `prefix`, and that the reader of these tests can read.
+impl Case {
+    fn tree(&self) -> &SessionTree {
+        self.session.tree()
+    }
+
+    /// Each line, of old versions as it reads in version 3, and its entry.
+    fn entries(&self) -> Vec<(Vec<u8>, Entry)> {
+        let read = |index| {
+            let entry = self.session.entry(index).expect("a line").expect("an entry");
+            (self.session.line(index).expect("a line"), entry)
+        };
+        self.tree().iter_all().map(read).collect()
+    }
+}
+
+/// The cases of `fixtures/AREA` whose name begins with `prefix`.
 fn cases(area: &str, prefix: &str) -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(area);
     let mut paths: Vec<_> = std::fs::read_dir(&folder)
@@ -33,23 +53,20 @@ fn cases(area: &str, prefix: &str) -> Vec<Case> {
     let read = |path: &Path| std::fs::read(path).expect("a file of the case");
     paths
         .iter()
-        .filter_map(|path| {
+        .map(|path| {
             let input = path.join("input.jsonl");
-            Some(Case {
+            Case {
                 name: path.file_name().expect("a case has a name").to_string_lossy().into_owned(),
-                session: PlainSession::read(&read(&input))?,
+                session: JsonlStorage::open(Arc::new(StdFs), &input).expect("a session"),
                 input,
                 expect: serde_json::from_slice(&read(&path.join("context.json"))).expect("what we expect is JSON"),
-            })
+            }
         })
         .collect()
 }
 
 fn context_at(case: &Case, leaf: Option<EntryIndex>) -> Projection {
-    match project(&case.session.tree, leaf, &case.session, &[]) {
-        Ok(projection) => projection,
-        Err(never) => match never {},
-    }
+    project(case.tree(), leaf, &Reading(&case.session), &[]).expect("a context")
 }
 
 /// The context of Pi, and which messages a provider gets.
@@ -98,8 +115,8 @@ fn check_context(case: &Case, projection: &Projection) {
 /// Pi starts at the last line. Our leaf may stand elsewhere, by design: it follows `leaf` entries, and a stray name or
 /// label does not move it. No case here is of that kind, which this asserts, so each is built at our own leaf.
 fn check_pi(case: &Case) {
-    assert_eq!(case.session.tree.leaf(), case.session.last(), "{}", case.name);
-    check_context(case, &context_at(case, case.session.tree.leaf()));
+    assert_eq!(case.tree().leaf(), case.tree().iter_all().next_back(), "{}", case.name);
+    check_context(case, &context_at(case, case.tree().leaf()));
 }
 
 #[test]
@@ -111,10 +128,10 @@ fn contexts_are_those_of_pi() {
 
 #[test]
 fn the_system_prompt_is_that_of_pi() {
-    for case in cases("context", "pi-").into_iter().chain(cases("pi", "")) {
+    for case in cases("context", "pi-").into_iter().chain(cases("pi", "v3-")) {
         let expect = std::fs::read(case.input.with_file_name("system.json")).expect("what we expect of the prompt");
         let expect: Value = serde_json::from_slice(&expect).expect("what we expect is JSON");
-        let request = build_request(context_at(&case, case.session.tree.leaf()).messages, RequestOptions::default());
+        let request = build_request(context_at(&case, case.tree().leaf()).messages, RequestOptions::default());
         assert_same(&case.name, &json!(request.system.prompt().unwrap_or_default()), &expect["prompt"]);
         // Pi takes the time of the first message.
         let timestamp = expect["message"]["timestamp"].as_i64().unwrap_or_default();
@@ -126,7 +143,7 @@ fn the_system_prompt_is_that_of_pi() {
 #[test]
 fn files_written_by_pi_give_its_context() {
     let cases = cases("pi", "");
-    assert_eq!(cases.len(), 3, "all but the one of version 1, which the plain reader cannot read");
+    assert_eq!(cases.len(), 4);
     cases.iter().for_each(check_pi);
 }
 
@@ -135,15 +152,15 @@ fn contexts_names_and_sums_are_those_of_the_harness() {
     let cases = cases("context", "harness-");
     assert_eq!(cases.len(), 40);
     for case in &cases {
-        let leaf = case.session.tree.leaf();
+        let leaf = case.tree().leaf();
         let projection = context_at(case, leaf);
         check_context(case, &projection);
         let shown = |key: &str| format!("{}: {key}", case.name);
         assert_same(&shown("activeToolNames"), &json!(projection.active_tool_names), &case.expect["activeToolNames"]);
-        assert_same(&shown("leafId"), &json!(leaf.map(|leaf| case.session.tree.id(leaf))), &case.expect["leafId"]);
+        assert_same(&shown("leafId"), &json!(leaf.map(|leaf| case.tree().id(leaf))), &case.expect["leafId"]);
 
         let (mut name, mut stats) = (SessionName::default(), StatsFold::default());
-        for entry in &case.session.entries {
+        for (_, entry) in &case.entries() {
             name.add(entry);
             stats.add(entry);
         }
@@ -166,9 +183,8 @@ fn contexts_names_and_sums_are_those_of_the_harness() {
 #[test]
 fn entries_are_written_as_they_were_read() {
     for case in cases("context", "").into_iter().chain(cases("pi", "")) {
-        let text = std::fs::read_to_string(&case.input).expect("the input");
-        for (line, entry) in text.lines().skip(1).zip(&case.session.entries) {
-            let line: Value = serde_json::from_str(line).expect("a line");
+        for (line, entry) in case.entries() {
+            let line: Value = serde_json::from_slice(&line).expect("a line");
             assert_same(&case.name, &json!(entry), &line);
         }
     }

@@ -1,7 +1,5 @@
 //! A list with the cache is a list without it, whatever happened to the files and to the cache.
 
-#![expect(clippy::disallowed_methods, reason = "these tests change files behind the library's back")]
-
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

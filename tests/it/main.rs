@@ -1,9 +1,40 @@
 //! The integration tests, in one binary.
 
+#![allow(clippy::disallowed_methods, reason = "tests set files up and look at them as any program does")]
+
+mod cases;
+mod cmd_append;
+mod cmd_check;
+mod cmd_completions;
+mod cmd_config;
+mod cmd_context;
+mod cmd_delete;
+mod cmd_fork;
+mod cmd_goto;
+mod cmd_help;
+mod cmd_import;
+mod cmd_label;
+mod cmd_list;
+mod cmd_model;
+mod cmd_move;
+mod cmd_name;
+mod cmd_new;
+mod cmd_path;
+mod cmd_show;
+mod cmd_tree;
+mod conformance;
+mod crash;
+mod files;
 mod golden;
 mod listing_cache;
 mod llm;
+mod pi_continue;
+mod process;
+mod processes;
 mod properties;
+mod reading;
+mod readme;
 mod search;
+mod storage_properties;
 mod support;
 mod tidy;

@@ -1,7 +1,5 @@
 //! A search with the index is a search without it, whatever happened to the files and to the index.
 
-#![expect(clippy::disallowed_methods, reason = "these tests change files behind the library's back")]
-
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

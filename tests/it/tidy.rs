@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a module of the crate may name, besides itself.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("session", &[]),
     ("storage", &["session"]),
     ("llm", &["session"]),
+    ("import", &["session"]),
     ("compaction", &["session", "llm"]),
     ("agent", &["session", "storage", "llm", "compaction"]),
-    ("cli", &["session", "storage", "llm", "compaction", "agent"]),
+    ("cli", &["session", "storage", "llm", "compaction", "agent", "import"]),
 ];
 
 /// What may lie in the top folder, besides files and folders whose names begin with a dot.

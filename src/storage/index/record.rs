@@ -167,7 +167,7 @@ impl FileRecord {
             0 => {
                 let fold = Box::new(decode_fold(&mut input)?);
                 let resume = if input.flag()? {
-                    let mut numbers = [0; 7];
+                    let mut numbers = [0; 6];
                     for number in &mut numbers {
                         *number = input.number()?;
                     }
@@ -344,7 +344,7 @@ mod tests {
         let mut fold = SummaryFold { id: "s".into(), cwd: "/日本".into(), message_count: 200, ..SummaryFold::default() };
         fold.name.set(Some("a name"));
         fold.activity_ms = Some(-1);
-        Found::Session(Box::new(fold), ResumePoint::from_numbers([300, 7, 20, 2, 290, 4, 1]))
+        Found::Session(Box::new(fold), ResumePoint::from_numbers([300, 7, 2, 290, 4, 1]))
     }
 
     #[test]

@@ -3,9 +3,6 @@
 //! # Invariants
 //! - The line stays as it is but for the value of the member; a member that is absent is added at the end.
 
-use std::borrow::Cow;
-
-use crate::session::json::well_formed;
 use crate::storage::jsonl::codec::Members;
 
 /// The line with the string `value` as the top-level member `key`.
@@ -20,23 +17,21 @@ pub(crate) fn clear_member(line: &[u8], key: &str) -> Vec<u8> {
 }
 
 fn replace_value(line: &[u8], key: &str, value: &str) -> Vec<u8> {
-    // Where the bytes are not UTF-8, positions in the text would not be those in the line.
-    let text = match std::str::from_utf8(line) {
-        Ok(text) => Cow::Borrowed(text),
-        Err(_) => well_formed(line),
-    };
-    let found = Members::of(&text).find(|(name, _)| name == key).map(|(_, old)| old);
-    match found {
-        Some(old) => {
-            let start = old.as_ptr() as usize - text.as_ptr() as usize;
-            [&text.as_bytes()[..start], value.as_bytes(), &text.as_bytes()[start + old.len()..]].concat()
-        }
-        None => {
-            let Some(end) = text.rfind('}') else { return line.to_vec() };
-            let comma = if text[..end].trim_end().ends_with('{') { "" } else { "," };
-            format!("{}{comma}\"{key}\":{value}{}", &text[..end], &text[end..]).into_bytes()
-        }
+    // Positions in this text are those in the line, whatever its bytes are; keys of ours are ASCII.
+    let text: String = line.iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' }).collect();
+    let place_of = |old: &str| old.as_ptr() as usize - text.as_ptr() as usize;
+    let places: Vec<_> = Members::of(&text).filter(|(name, _)| name == key).map(|(_, old)| (place_of(old), old.len())).collect();
+    let mut edited = line.to_vec();
+    if places.is_empty() {
+        let Some(end) = text.rfind('}') else { return edited };
+        let comma = if text[..end].trim_end().ends_with('{') { "" } else { "," };
+        edited.splice(end..end, format!("{comma}\"{key}\":{value}").into_bytes());
     }
+    // A key that occurs twice is exchanged twice: readers differ in which of them counts.
+    for (start, len) in places.into_iter().rev() {
+        edited.splice(start..start + len, value.bytes());
+    }
+    edited
 }
 
 #[cfg(test)]
@@ -50,7 +45,13 @@ mod tests {
         };
         check(r#"{"a": 1.50 ,"cwd":"/a" , "x":{"cwd":"y"}}"#, r#"{"a": 1.50 ,"cwd":"/b \"c\"" , "x":{"cwd":"y"}}"#);
         check(r#"{"a":1}"#, r#"{"a":1,"cwd":"/b \"c\""}"#);
+        check(r#"{"cwd":1,"b":2,"cwd":"x"}"#, r#"{"cwd":"/b \"c\"","b":2,"cwd":"/b \"c\""}"#);
+        check(r#"{"\ud83d":1,"cwd":"x"}"#, r#"{"\ud83d":1,"cwd":"/b \"c\""}"#);
         check(r#"{ }"#, r#"{ "cwd":"/b \"c\""}"#);
         assert_eq!(clear_member(br#"{"parentId":"x","b":2}"#, "parentId"), br#"{"parentId":null,"b":2}"#);
+        assert_eq!(
+            clear_member(b"{\"x\":\"\xff\xc3\xa9\",\"parentId\":\"x\"}", "parentId"),
+            b"{\"x\":\"\xff\xc3\xa9\",\"parentId\":null}"
+        );
     }
 }

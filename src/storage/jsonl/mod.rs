@@ -3,7 +3,7 @@
 //! # Invariants
 //! - Reading never writes and needs no right to write. Only an append, an upgrade and an explicit rewrite change a file.
 //! - What is in the tree is in the file. Bytes before the file's known length are never changed by an append.
-//! - A handle notices when its file was removed, replaced or shortened before it writes (see [`writer`]).
+//! - A handle notices when its file was removed, replaced or shortened before it writes (see `writer`).
 //!
 //! # Format history
 //! - Version 1: no ids, a chain in file order. Read, and upgraded by the first append.
@@ -26,9 +26,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::session::entry::{Entry, FORMAT_VERSION, Header};
-use crate::session::tree::{EntryIndex, SessionTree};
+use crate::session::json::well_formed;
+use crate::session::tree::{EntryHead, EntryIndex, SessionTree};
 use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
 use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, StorageError};
+use codec::Head;
 use reader::{Index, Source};
 
 pub(crate) use edit::{clear_member, replace_member};
@@ -103,6 +105,11 @@ impl JsonlStorage {
         Ok(anchor)
     }
 
+    /// The number of the header's line, from 1, and where its record begins in the file.
+    pub fn header_place(&self) -> (u64, u64) {
+        (self.index.header_number, self.index.header_span.start)
+    }
+
     /// Whether the file is of a version that is written.
     pub fn is_current_version(&self) -> bool {
         self.index.header.version == FORMAT_VERSION
@@ -119,7 +126,7 @@ impl JsonlStorage {
         }
     }
 
-    /// As [`JsonlStorage::copy_all`], with another header.
+    /// As [`JsonlStorage::copy_all`], with another record as the header and not a byte changed around it.
     fn copy_with_header(
         &self,
         header_line: &[u8],
@@ -131,8 +138,10 @@ impl JsonlStorage {
                 out(lines)
             }
             Source::File => {
+                let header = &self.index.header_span;
+                self.copy_bytes(0, header.start, out)?;
                 out(header_line)?;
-                self.copy_bytes(self.index.header_end, self.index.len, out)
+                self.copy_bytes(header.end, self.index.len, out)
             }
         }
     }
@@ -157,11 +166,17 @@ impl JsonlStorage {
             }
             self.copy_with_header(header_line, &mut |bytes| rewrite::write_all(file, bytes))
         })?;
-        if self.fs.metadata(&self.path).map_err(io)? != before || before.len != self.index.len {
-            self.fs.remove_file(target).map_err(|source| StorageError::io("remove", target, source))?;
-            return Err(StorageError::Replaced(self.path.clone()));
-        }
-        rewrite::move_to_backup(&*self.fs, &self.path, target)
+        let moved = match self.fs.metadata(&self.path) {
+            Ok(after) if after == before && after.len == self.index.len => rewrite::move_to_backup(&*self.fs, &self.path, target),
+            Ok(_) => Err(StorageError::Replaced(self.path.clone())),
+            Err(source) => Err(io(source)),
+        };
+        moved.inspect_err(|_| {
+            // While the old file is there the new one must not be: both have the same id.
+            if self.fs.link_metadata(&self.path).is_ok() {
+                let _ = self.fs.remove_file(target);
+            }
+        })
     }
 
     /// Copies a range of the file in blocks.
@@ -211,6 +226,13 @@ impl SessionRead for JsonlStorage {
         u64::from(self.index.spans[index.get()].line)
     }
 
+    fn byte_offset(&self, index: EntryIndex) -> u64 {
+        match &self.index.source {
+            Source::File => self.index.spans[index.get()].start,
+            Source::Migrated(_) => self.index.old_starts.get(index.get()).copied().unwrap_or_default(),
+        }
+    }
+
     fn header_line(&self) -> &[u8] {
         &self.index.header_line
     }
@@ -236,6 +258,21 @@ impl SessionRead for JsonlStorage {
 /// Reads the record of an entry. The tree decides what its id and parent are, should a line name them twice.
 pub(crate) fn decode_line(line: &[u8], tree: &SessionTree, index: EntryIndex) -> Option<Entry> {
     codec::decode_entry(line).map(|entry| Entry { id: tree.id(index), parent_id: tree.parent_id(index), ..entry })
+}
+
+/// Adds the entry in a line of [`encode_line`] to a tree, with what opening a file takes from it.
+pub(crate) fn push_line(tree: &mut SessionTree, line: &[u8]) -> Result<(), StorageError> {
+    if let Head::Entry(head) = codec::read_head_slowly(&well_formed(line)) {
+        let head = EntryHead {
+            id: &head.id,
+            parent_id: head.parent_id.as_deref(),
+            entry_type: head.entry_type,
+            role: head.role,
+            leaf_target: head.leaf_target.as_ref().map(Option::as_deref),
+        };
+        tree.push(head).map_err(StorageError::TooManyEntries)?;
+    }
+    Ok(())
 }
 
 /// The record of an entry, without a newline.

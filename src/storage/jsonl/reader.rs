@@ -13,6 +13,7 @@
 //! may have been writing it.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use crate::session::entry::{EntryType, Header};
@@ -73,14 +74,18 @@ pub(super) enum Tail {
 pub(super) struct Index {
     /// The first line.
     pub header: Header,
-    /// The bytes of the first line, without the newline.
+    /// The bytes of the header's record.
     pub header_line: Vec<u8>,
-    /// Where the line behind the header begins.
-    pub header_end: u64,
+    /// Where that record is in the file.
+    pub header_span: Range<u64>,
+    /// The number of the header's line, from 1.
+    pub header_number: u64,
     /// The entries' heads.
     pub tree: SessionTree,
     /// Where each entry is, by its position in the tree.
     pub spans: Vec<Span>,
+    /// Where each entry's record begins in a version 1 or 2 file, whose spans are of the migrated lines.
+    pub old_starts: Vec<u64>,
     /// What could not be read.
     pub damage: Vec<Damage>,
     /// Where the bytes are.
@@ -114,13 +119,15 @@ impl Index {
         let len = file.metadata().map_err(io)?.len;
         let first = FirstLine::read(file, len).map_err(io)?;
         let Some(first) = first else { return Err(StorageError::EmptyFile(path.to_owned())) };
-        let (header, header_line) = first.header(path)?;
+        let (header, record) = first.header(path)?;
         let mut index = Self {
             header,
-            header_line,
-            header_end: first.end,
+            header_line: first.bytes[record.clone()].to_vec(),
+            header_span: first.start + record.start as u64..first.start + record.end as u64,
+            header_number: first.line + 1,
             tree: SessionTree::default(),
             spans: Vec::new(),
+            old_starts: Vec::new(),
             damage: Vec::new(),
             source: Source::File,
             len: first.end,
@@ -145,8 +152,7 @@ impl Index {
             Some(visitor) => found.visit_records(&first.bytes, behind, first.start, first.line, *visitor),
             None => found.visit_records(&first.bytes, behind, first.start, first.line, &mut ()),
         }
-        if first.damage.is_some_and(|kind| kind != DamageKind::Fused) || !behind.is_empty() {
-            let kind = first.damage.unwrap_or(DamageKind::Fused);
+        if let Some(kind) = first.damage {
             index.damage.push(Damage { kind, line: first.line + 1, byte_offset: first.start });
         }
         index.add(found, 0)?;
@@ -235,7 +241,7 @@ impl Index {
     /// Whether the fragment at the end can be read again. Records of a fused one are in the tree already.
     pub(super) fn can_reopen_fragment(&self) -> bool {
         let holds_records = self.spans.last().is_some_and(|span| span.start >= self.tail_start);
-        !holds_records && self.tail_start >= self.header_line.len() as u64
+        !holds_records && self.tail_start >= self.header_span.end
     }
 
     /// Reads from `self.len`, where a line begins, to `len`.
@@ -365,7 +371,7 @@ pub(super) struct FirstLine {
     /// Its number, from 0.
     pub(super) line: u64,
     pub(super) ends_with_newline: bool,
-    pub(super) records: Vec<std::ops::Range<usize>>,
+    pub(super) records: Vec<Range<usize>>,
     damage: Option<DamageKind>,
 }
 
@@ -390,11 +396,14 @@ impl FirstLine {
                 }
                 start += newline + 1;
             }
-            let at_end = wanted as u64 == len;
-            if at_end || wanted > MAX_HEADER_BYTES {
+            if wanted as u64 == len {
                 let line = bytes[start..].to_vec();
                 let blank = line.iter().all(u8::is_ascii_whitespace);
                 return Ok((!blank).then(|| Self::of(line, start as u64, len, newlines, false)));
+            }
+            if wanted > MAX_HEADER_BYTES {
+                // Nothing is taken from a line that is not there whole, or what follows it would be lost in silence.
+                return Ok(Some(Self::of(Vec::new(), start as u64, len, newlines, false)));
             }
             size = size.saturating_mul(8);
         }
@@ -406,15 +415,15 @@ impl FirstLine {
         Self { bytes, start, end, newlines, line, ends_with_newline, records: examined.records, damage: examined.damage }
     }
 
-    /// The header, if this is one.
-    pub(super) fn header(&self, path: &Path) -> Result<(Header, Vec<u8>), StorageError> {
-        let record = self.records.first().map(|range| &self.bytes[range.clone()]);
+    /// The header and where its record is in `bytes`, if this is one.
+    pub(super) fn header(&self, path: &Path) -> Result<(Header, Range<usize>), StorageError> {
+        let record = self.records.first();
         if let Some(record) = record
-            && let Some(header) = decode_header(record)
+            && let Some(header) = decode_header(&self.bytes[record.clone()])
         {
-            return Ok((header, record.to_vec()));
+            return Ok((header, record.clone()));
         }
-        let text = well_formed(record.unwrap_or_default());
+        let text = well_formed(record.map_or(&[], |record| &self.bytes[record.clone()]));
         let fields = crate::session::json::Fields::parse(&text).ok();
         // Format 4 of the harness 0.84 to 0.99 has `kind` where this one has `type`.
         let is_format_4 = fields.is_some_and(|fields| fields.has("kind") && !fields.has("type"));
@@ -533,7 +542,7 @@ impl Found {
     pub(super) fn visit_records<V: LineVisitor>(
         &mut self,
         bytes: &[u8],
-        records: &[std::ops::Range<usize>],
+        records: &[Range<usize>],
         start: u64,
         line: u64,
         visitor: &mut V,

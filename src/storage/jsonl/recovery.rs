@@ -51,7 +51,7 @@ pub(super) fn examine(line: &[u8], ids: Ids) -> Examined {
     if record_end(trimmed) == Some(trimmed.len()) {
         let control = trimmed.iter().any(|byte| *byte < 0x20 && !matches!(byte, b'\t' | b'\r'));
         let damage = around.or(control.then_some(DamageKind::ControlCharacter));
-        return Examined { records: vec![start..end], damage };
+        return Examined { records: std::iter::once(start..end).collect(), damage };
     }
     let records: Vec<_> = fused_records(trimmed, ids).into_iter().map(|range| range.start + start..range.end + start).collect();
     let damage = match (records.is_empty(), trimmed[0] == b'{') {

@@ -29,7 +29,6 @@ pub(crate) struct ResumePoint {
     pub len: u64,
     /// A hash of the last bytes before.
     anchor: u64,
-    header_end: u64,
     tail: Tail,
     tail_start: u64,
     newlines: u64,
@@ -39,26 +38,26 @@ pub(crate) struct ResumePoint {
 
 impl ResumePoint {
     /// The point as numbers, to be kept.
-    pub(crate) fn to_numbers(self) -> [u64; 7] {
+    pub(crate) fn to_numbers(self) -> [u64; 6] {
         let tail = match self.tail {
             Tail::Newline => 0,
             Tail::Record => 1,
             Tail::Fragment => 2,
         };
-        [self.len, self.anchor, self.header_end, tail, self.tail_start, self.newlines, self.damaged_lines]
+        [self.len, self.anchor, tail, self.tail_start, self.newlines, self.damaged_lines]
     }
 
     /// What [`ResumePoint::to_numbers`] was called on; `None` for other numbers.
-    pub(crate) fn from_numbers(numbers: [u64; 7]) -> Option<Self> {
-        let [len, anchor, header_end, tail, tail_start, newlines, damaged_lines] = numbers;
+    pub(crate) fn from_numbers(numbers: [u64; 6]) -> Option<Self> {
+        let [len, anchor, tail, tail_start, newlines, damaged_lines] = numbers;
         let tail = match tail {
             0 => Tail::Newline,
             1 => Tail::Record,
             2 => Tail::Fragment,
             _ => return None,
         };
-        let is_possible = header_end <= len && tail_start <= len && newlines <= len;
-        is_possible.then_some(Self { len, anchor, header_end, tail, tail_start, newlines, damaged_lines })
+        let is_possible = tail_start <= len && newlines <= len;
+        is_possible.then_some(Self { len, anchor, tail, tail_start, newlines, damaged_lines })
     }
 
     fn of(index: &Index, file: &dyn FsFile, path: &Path, damaged_before: u64) -> Result<Option<Self>, StorageError> {
@@ -74,7 +73,6 @@ impl ResumePoint {
         Ok(Some(Self {
             len: index.len,
             anchor: anchor(file, path, index.len)?,
-            header_end: index.header_end,
             tail: index.tail,
             tail_start: index.tail_start,
             newlines: index.newlines,
@@ -141,7 +139,9 @@ pub(crate) fn visit_appended(
     let mut index = Index {
         header: Header { version: FORMAT_VERSION, ..Header::default() },
         header_line: Vec::new(),
-        header_end: point.header_end,
+        header_span: 0..0,
+        header_number: 0,
+        old_starts: Vec::new(),
         tree,
         spans: Vec::new(),
         damage: Vec::new(),

@@ -13,9 +13,10 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::storage::StorageError;
-use crate::storage::fs::{FileKind, FileMeta, Fs, FsFile, OpenFor};
+use crate::storage::fs::{FileKind, Fs, FsFile, OpenFor};
 
 /// What writes the content of a new file.
 pub type Fill<'a> = dyn FnMut(&dyn FsFile) -> Result<(), StorageError> + 'a;
@@ -60,22 +61,28 @@ pub fn create_file(fs: &dyn Fs, path: &Path, fill: &mut Fill<'_>) -> Result<(), 
     let folder = folder_of(path);
     fs.create_dir_all(folder).map_err(|source| StorageError::io("create the folder", folder, source))?;
     let temporary = Temporary::write(fs, path, None, fill)?;
+    let io = |source| StorageError::io("name", path, source);
     match fs.hard_link(&temporary.path, path) {
-        Ok(()) => {}
+        Ok(()) => drop(temporary),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if !fs.metadata(path).is_ok_and(|meta| meta.kind == FileKind::File && meta.len == 0) {
+            if !fs.link_metadata(path).is_ok_and(|meta| meta.kind == FileKind::File && meta.len == 0) {
                 return Err(StorageError::Exists(path.to_owned()));
             }
-            fs.rename(&temporary.path, path).map_err(|source| StorageError::io("name", path, source))?;
+            temporary.rename_to(path).map_err(io)?;
         }
         // File systems without hard links: the name is free as far as can be told, so rename.
-        Err(_) if fs.link_metadata(path).is_err() => {
-            fs.rename(&temporary.path, path).map_err(|source| StorageError::io("name", path, source))?;
-        }
-        Err(error) => return Err(StorageError::io("name", path, error)),
+        Err(_) if is_free(fs, path) => temporary.rename_to(path).map_err(io)?,
+        Err(error) => return Err(io(error)),
     }
-    drop(temporary);
-    fs.sync_dir(folder).map_err(|source| StorageError::io("sync the folder", folder, source))
+    fs.sync_dir(folder).map_err(|source| {
+        let _ = fs.remove_file(path);
+        StorageError::io("sync the folder", folder, source)
+    })
+}
+
+/// Whether it is certain that nothing has this name.
+fn is_free(fs: &dyn Fs, path: &Path) -> bool {
+    fs.link_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Puts the content that `fill` writes in the place of the file at `path`, which is open as `original` and was read to
@@ -102,8 +109,11 @@ pub fn replace_file(
         return Err(StorageError::Replaced(path.to_owned()));
     }
     let backup = link_as_backup(fs, path, path)?;
-    fs.rename(&temporary.path, path).map_err(io)?;
-    drop(temporary);
+    if let Err(source) = temporary.rename_to(path) {
+        // Or appends would go on into the backup.
+        let _ = fs.remove_file(&backup);
+        return Err(io(source));
+    }
     let folder = folder_of(path);
     fs.sync_dir(folder).map_err(|source| StorageError::io("sync the folder", folder, source))?;
     Ok(backup)
@@ -115,7 +125,10 @@ pub fn replace_file(
 /// What the system says; then `old` is still there.
 pub(crate) fn move_to_backup(fs: &dyn Fs, old: &Path, new: &Path) -> Result<PathBuf, StorageError> {
     let backup = link_as_backup(fs, old, new)?;
-    fs.remove_file(old).map_err(|source| StorageError::io("move", old, source))?;
+    if let Err(source) = fs.remove_file(old) {
+        let _ = fs.remove_file(&backup);
+        return Err(StorageError::io("move", old, source));
+    }
     for folder in [folder_of(&backup), folder_of(old)] {
         fs.sync_dir(folder).map_err(|source| StorageError::io("sync the folder", folder, source))?;
     }
@@ -155,33 +168,36 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 struct Temporary<'a> {
     fs: &'a dyn Fs,
     path: PathBuf,
+    /// Holds the lock that tells others that this file is not left over.
+    file: Arc<dyn FsFile>,
+    renamed: bool,
 }
 
 impl<'a> Temporary<'a> {
     /// Writes and syncs a file beside `path`.
     fn write(fs: &'a dyn Fs, path: &Path, mode: Option<u32>, fill: &mut Fill<'_>) -> Result<Self, StorageError> {
         remove_stale(fs, path);
-        let (temporary, file) = Self::create(fs, path)?;
+        let temporary = Self::create(fs, path)?;
+        let file = &*temporary.file;
         let io = |source| StorageError::io("write", path, source);
         if let Some(mode) = mode.filter(|mode| *mode != 0) {
             file.set_mode(mode).map_err(io)?;
         }
-        fill(&*file).map_err(|error| with_path(error, path))?;
+        fill(file).map_err(|error| with_path(error, path))?;
         file.sync_data().map_err(io)?;
         Ok(temporary)
     }
 
-    fn create(fs: &'a dyn Fs, path: &Path) -> Result<(Self, std::sync::Arc<dyn FsFile>), StorageError> {
+    fn create(fs: &'a dyn Fs, path: &Path) -> Result<Self, StorageError> {
         for number in 0..1_000 {
             let temporary = temporary_name(path, number);
             match fs.open(&temporary, OpenFor::CreateNew) {
                 Ok(file) => {
-                    // The lock tells others that this file is not left over. Before it was taken somebody may have
-                    // thought so, and removed it.
-                    let _ = file.try_lock();
-                    let is_there = |meta: FileMeta| fs.metadata(&temporary).is_ok_and(|there| there.identity == meta.identity);
-                    if file.metadata().is_ok_and(is_there) {
-                        return Ok((Self { fs, path: temporary }, file));
+                    // Before the lock is taken somebody may think that this file is left over, and remove it. Where
+                    // there are no locks, nobody can.
+                    let _ = file.lock();
+                    if is_at(fs, &*file, &temporary) {
+                        return Ok(Self { fs, path: temporary, file, renamed: false });
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -192,10 +208,21 @@ impl<'a> Temporary<'a> {
     }
 }
 
+impl Temporary<'_> {
+    /// Gives the file the name `path`, over what has it.
+    fn rename_to(mut self, path: &Path) -> io::Result<()> {
+        self.fs.rename(&self.path, path)?;
+        self.renamed = true;
+        Ok(())
+    }
+}
+
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        // After a rename there is nothing of that name.
-        let _ = self.fs.remove_file(&self.path);
+        // After a rename the temporary name may be another writer's.
+        if !self.renamed {
+            let _ = self.fs.remove_file(&self.path);
+        }
     }
 }
 
@@ -206,14 +233,31 @@ fn temporary_name(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Removes the temporary files of `path` that a crash left: those that nobody holds.
-fn remove_stale(fs: &dyn Fs, path: &Path) {
-    for number in 0..8 {
-        let temporary = temporary_name(path, number);
-        if let Ok(file) = fs.open(&temporary, OpenFor::Read)
+/// Removes the temporary files that a crash left in the folder of a session: those that nobody holds.
+fn remove_stale(fs: &dyn Fs, session: &Path) {
+    let name = session.file_name().unwrap_or_default().to_string_lossy();
+    for (path, kind) in fs.read_dir(folder_of(session)).unwrap_or_default() {
+        if kind == FileKind::File
+            && is_temporary(&path, &name)
+            && let Ok(file) = fs.open(&path, OpenFor::Read)
             && file.try_lock().unwrap_or(false)
+            && is_at(fs, &*file, &path)
         {
-            let _ = fs.remove_file(&temporary);
+            let _ = fs.remove_file(&path);
         }
     }
+}
+
+/// Whether this is the temporary name of a session file, or of the file `named`: `.NAME.jsonl.NUMBER.tmp`.
+fn is_temporary(path: &Path, named: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let parts = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp")).and_then(|name| name.rsplit_once('.'));
+    parts.is_some_and(|(name, number)| {
+        (name.ends_with(".jsonl") || name == named) && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Whether the file at `path` is `file`.
+fn is_at(fs: &dyn Fs, file: &dyn FsFile, path: &Path) -> bool {
+    file.metadata().is_ok_and(|meta| fs.metadata(path).is_ok_and(|there| there.identity == meta.identity))
 }

@@ -69,7 +69,8 @@ impl VisitedEntry<'_> {
     }
 
     /// The `timestamp` of the message, if it is a number and stands at the end of the record as Pi writes it: nothing but
-    /// plain strings, numbers and words behind it. `None` does not mean that there is none.
+    /// plain strings, numbers and words behind it. `None` does not mean that there is none. An object that follows the
+    /// message and ends with a `timestamp` of its own is taken for it; nobody writes such a line.
     pub(crate) fn message_time_at_end(&self) -> Option<i64> {
         const KEY: &[u8] = b",\"timestamp\":";
         let end = self.bytes.end;
@@ -78,8 +79,9 @@ impl VisitedEntry<'_> {
         let digits = end[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let rest = &end[at + digits..];
         // Brackets behind it could close an object in which it stands, such as a tool's details.
-        let is_last_of_message =
-            rest.ends_with(b"}}") && !rest[..rest.len() - 2].iter().any(|byte| matches!(byte, b'{' | b'}' | b'[' | b']' | b'\\'));
+        let is_last_of_message = matches!(rest.first(), Some(b',' | b'}'))
+            && rest.ends_with(b"}}")
+            && !rest[..rest.len() - 2].iter().any(|byte| matches!(byte, b'{' | b'}' | b'[' | b']' | b'\\'));
         (digits > 0 && is_last_of_message).then(|| std::str::from_utf8(&end[at..at + digits]).ok()?.parse().ok())?
     }
 }

@@ -64,8 +64,11 @@ impl JsonlStorage {
                 }
             }
             if matches!(self.index.source, Source::Migrated(_)) {
-                self.upgrade()?;
-                continue;
+                match self.upgrade() {
+                    // It grew while it was copied.
+                    Ok(()) | Err(StorageError::Replaced(_)) => continue,
+                    Err(error) => return Err(error),
+                }
             }
             let entries = prepare(&*self)?;
             return self.write_batch(&*file, &entries, durability);
@@ -137,6 +140,11 @@ impl JsonlStorage {
 
     /// The file is gone: writes the whole session again under its name, never over a file.
     fn write_again(&mut self) -> Result<(), StorageError> {
+        // What others appended to the file before it went is in the open one still.
+        let len = self.file.metadata().map_err(|source| StorageError::io("read", &self.path, source))?.len;
+        if !self.index.extend(&*self.file, &self.path, len)? {
+            self.adopt(self.file.clone())?;
+        }
         let result =
             rewrite::create_file(&*self.fs, &self.path, &mut |file| self.copy_all(&mut |bytes| rewrite::write_all(file, bytes)));
         match result {
@@ -184,11 +192,10 @@ impl JsonlStorage {
         if durability == Durability::Synced
             && let Err(source) = file.sync_data()
         {
-            self.poisoned = true;
-            return Err(StorageError::SyncFailed { path: self.path.clone(), source });
+            return Err(self.unsure(source));
         }
 
-        let len = file.metadata().map_err(|source| StorageError::io("read", &self.path, source))?.len;
+        let len = file.metadata().map_err(|source| self.unsure(source))?.len;
         if len == old_len + batch.len() as u64 {
             if newline_first {
                 self.index.add_newline();
@@ -200,11 +207,17 @@ impl JsonlStorage {
             self.anchor.drain(..self.anchor.len().saturating_sub(super::ANCHOR_BYTES as usize));
         } else {
             // A program that takes no lock wrote between our look and our write.
-            self.standing()?;
+            self.standing().map_err(|error| self.unsure(io::Error::other(error)))?;
         }
         let find =
             |entry: &Entry| self.index.tree.find(entry.id.as_str()).ok_or_else(|| StorageError::Replaced(self.path.clone()));
         entries.iter().map(find).collect()
+    }
+
+    /// The write was made and what became of it cannot be told: nothing more is written until the file is opened again.
+    fn unsure(&mut self, source: io::Error) -> StorageError {
+        self.poisoned = true;
+        StorageError::SyncFailed { path: self.path.clone(), source }
     }
 }
 

@@ -1,7 +1,5 @@
 //! A root of session files that are appended to, damaged, replaced and removed in all ways that happen.
 
-#![expect(clippy::disallowed_methods, reason = "these tests change files behind the library's back")]
-
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,11 @@
 //! A session read line by line into memory: the simplest reader that can be right, to test the session layer with.
 //!
 //! # Invariants
-//! - It takes whole lines of version 3 only; anything else is a mistake in the test and panics. Older versions, which
-//!   have to be migrated, it does not read.
+//! - It takes whole lines of version 3 only; anything else is a mistake in the test and panics.
 
 use pi_sessions::session::context::EntrySource;
-use pi_sessions::session::entry::{Entry, EntryId, EntryKind, EntryType, FORMAT_VERSION, Header};
-use pi_sessions::session::json::{Fields, Json, well_formed};
+use pi_sessions::session::entry::{Entry, EntryId, EntryKind, EntryType};
+use pi_sessions::session::json::{Fields, Json};
 use pi_sessions::session::message::Role;
 use pi_sessions::session::tree::{EntryHead, EntryIndex, SessionTree};
 
@@ -18,20 +17,6 @@ pub struct PlainSession {
 }
 
 impl PlainSession {
-    /// Reads a session file: a header, then entries. `None` where it is not of the current version.
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        let header = well_formed(lines.next().expect("a header"));
-        if Header::read(Fields::parse(&header).expect("a header")).version != FORMAT_VERSION {
-            return None;
-        }
-        let mut session = Self::default();
-        for line in lines {
-            session.push(&well_formed(line));
-        }
-        Some(session)
-    }
-
     /// Adds the entry in `line`.
     pub fn push(&mut self, line: &str) -> EntryIndex {
         let mut fields = Fields::parse(line).expect(line);

@@ -1,0 +1,83 @@
+//! `goto`: moves the leaf.
+//!
+//! # Invariants
+//! - Nobody else holds the session, unless `--force` is given.
+
+use serde::Serialize;
+
+use crate::cli::Outcome;
+use crate::cli::args::NamedSessionArg;
+use crate::cli::error::CliError;
+use crate::cli::invocation::Invocation;
+use crate::cli::refer::{open_session, refuse_owned};
+use crate::cli::text::lines;
+use crate::storage::handle::SummaryText;
+use crate::storage::reference::resolve_entry;
+
+const EXAMPLES: &str = "\
+Examples:
+  pi-sessions goto @last t3
+  pi-sessions goto @last @prev
+  pi-sessions goto 019ad3c5 before-refactor --summary \"The other way needs a lock\"";
+
+/// Moves the leaf: the next entry hangs from there
+///
+/// A user or custom message as ENTRY moves the leaf to its parent and prints its text, to edit and send again. Nothing
+/// of the branch that is left is lost.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct GotoArgs {
+    #[command(flatten)]
+    session: NamedSessionArg,
+    /// Where to go: an entry
+    #[arg(value_name = "ENTRY")]
+    entry: String,
+    /// A summary of the branch that is left, kept where the new one begins
+    #[arg(long, value_name = "TEXT")]
+    summary: Option<String>,
+    /// Go there although another program holds the session
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct View {
+    leaf_id: Option<String>,
+    from_id: Option<String>,
+    summary_id: Option<String>,
+    editor_text: Option<String>,
+}
+
+pub(super) fn run(args: &GotoArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
+    if args.summary.as_ref().is_some_and(|summary| summary.trim().is_empty()) {
+        return Err(CliError::usage("a summary without text says nothing"));
+    }
+    let mut session = open_session(invocation, Some(&args.session.session))?;
+    if !args.force {
+        refuse_owned(invocation, &session, "pi-sessions goto --force")?;
+    }
+    let target = resolve_entry(&session, &args.entry)?;
+    let summary = args.summary.clone().map(|summary| SummaryText { summary, ..SummaryText::default() });
+    let gone = session.navigate(target, summary)?;
+    let name = |id: &Option<crate::session::entry::EntryId>| id.as_ref().map_or("the beginning".to_owned(), ToString::to_string);
+    let ui = &mut *invocation.ui;
+    match gone.moved {
+        true => ui.done(&format!("moved the leaf from {} to {}", name(&gone.from_id), name(&gone.leaf_id))),
+        false => ui.done(&format!("the leaf is there already: {}", name(&gone.leaf_id))),
+    }
+    if gone.moved && args.summary.is_some() && gone.summary_id.is_none() {
+        ui.note("nothing is left behind, so no summary was written");
+    }
+    if ui.is_json() {
+        ui.json(&View {
+            leaf_id: gone.leaf_id.map(|id| id.to_string()),
+            from_id: gone.from_id.map(|id| id.to_string()),
+            summary_id: gone.summary_id.map(|id| id.to_string()),
+            editor_text: gone.editor_text,
+        })?;
+    } else if let Some(text) = gone.editor_text {
+        ui.line(lines(&text).trim_end_matches('\n'))?;
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,80 @@
+//! The commands: one file each, with its arguments and what it does.
+//!
+//! # Invariants
+//! - A command parses, calls one function of the library, and prints; what is decided is decided in the library.
+//! - The order here is the order of the help.
+
+use crate::cli::Outcome;
+use crate::cli::error::CliError;
+use crate::cli::invocation::Invocation;
+
+mod append;
+mod check;
+mod completions;
+mod config;
+mod context;
+mod delete;
+mod fork;
+mod goto;
+mod import;
+mod label;
+mod list;
+mod model;
+mod move_;
+mod name;
+mod new;
+mod path;
+mod show;
+mod tree;
+
+/// What is to be done.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    New(new::NewArgs),
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Tree(tree::TreeArgs),
+    Path(path::PathArgs),
+    Context(context::ContextArgs),
+    Append(append::AppendArgs),
+    Goto(goto::GotoArgs),
+    Fork(fork::ForkArgs),
+    Import(import::ImportArgs),
+    Name(name::NameArgs),
+    Label(label::LabelArgs),
+    Model(model::ModelArgs),
+    Move(move_::MoveArgs),
+    Delete(delete::DeleteArgs),
+    Check(check::CheckArgs),
+    Completions(completions::CompletionsArgs),
+    Config(config::ConfigArgs),
+}
+
+impl Command {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// Why it did not do what it was asked for.
+    pub fn run(self, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
+        match self {
+            Self::New(args) => new::run(&args, invocation),
+            Self::List(args) => list::run(&args, invocation),
+            Self::Show(args) => show::run(&args, invocation),
+            Self::Tree(args) => tree::run(&args, invocation),
+            Self::Path(args) => path::run(&args, invocation),
+            Self::Context(args) => context::run(&args, invocation),
+            Self::Append(args) => append::run(&args, invocation),
+            Self::Goto(args) => goto::run(&args, invocation),
+            Self::Fork(args) => fork::run(&args, invocation),
+            Self::Import(args) => import::run(&args, invocation),
+            Self::Name(args) => name::run(&args, invocation),
+            Self::Label(args) => label::run(&args, invocation),
+            Self::Model(args) => model::run(&args, invocation),
+            Self::Move(args) => move_::run(&args, invocation),
+            Self::Delete(args) => delete::run(&args, invocation),
+            Self::Check(args) => check::run(&args, invocation),
+            Self::Completions(args) => completions::run(&args, invocation),
+            Self::Config(args) => config::run(&args, invocation),
+        }
+    }
+}

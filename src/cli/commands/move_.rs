@@ -1,0 +1,53 @@
+//! `move`: a session follows its project to another folder.
+//!
+//! # Invariants
+//! - The old bytes stay beside the file as a backup, and the message says where.
+
+use serde::Serialize;
+
+use crate::cli::Outcome;
+use crate::cli::args::NamedSessionArg;
+use crate::cli::error::CliError;
+use crate::cli::folder::absolute;
+use crate::cli::invocation::Invocation;
+use crate::cli::refer::find_session;
+use crate::cli::text::one_line;
+use crate::cli::view::path_text;
+
+const EXAMPLES: &str = "\
+Examples:
+  pi-sessions move @last --cwd ~/new-place
+  pi-sessions move 019ad3c5 --cwd .";
+
+/// Gives a session another folder to work in, and moves its file there
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct MoveArgs {
+    #[command(flatten)]
+    session: NamedSessionArg,
+    /// The folder that the session is to work in; it need not exist
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    cwd: std::path::PathBuf,
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    id: &'a str,
+    path: String,
+    cwd: &'a str,
+}
+
+pub(super) fn run(args: &MoveArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
+    let path = find_session(invocation, Some(&args.session.session))?;
+    let cwd = absolute(&invocation.surroundings.cwd, &args.cwd).to_string_lossy().into_owned();
+    let moved = invocation.repo()?.relocate(&path, &cwd)?;
+    let ui = &mut *invocation.ui;
+    ui.done(&format!("moved {} to {}; the old file is {}", moved.id, moved.cwd, moved.backup.display()));
+    let path = path_text(&moved.path);
+    if ui.is_json() {
+        ui.json(&View { id: &moved.id, path, cwd: &moved.cwd })?
+    } else {
+        ui.line(&one_line(&path))?
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,39 @@
+//! Ctrl-C: a command that does not handle it itself ends at once, with exit code 130.
+//!
+//! # Invariants
+//! - Ending at once is safe: an append is one write, and a rewrite ends with a rename.
+
+use std::sync::mpsc;
+
+/// The exit code of a command that was interrupted.
+const EXIT_INTERRUPTED: i32 = 130;
+
+/// From when this returns, Ctrl-C ends the process. Where the system gives no thread or no such signal, its own way of
+/// ending stays.
+pub(super) fn exit_on_interrupt() {
+    let (ready, is_ready) = mpsc::channel();
+    let wait = move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+        runtime.block_on(async {
+            let Ok(mut interrupts) = interrupts() else { return };
+            let _ = ready.send(());
+            if interrupts.recv().await.is_some() {
+                std::process::exit(EXIT_INTERRUPTED);
+            }
+        });
+    };
+    if std::thread::Builder::new().name("interrupt".to_owned()).spawn(wait).is_ok() {
+        // It ends with an error where the thread gave up.
+        let _ = is_ready.recv();
+    }
+}
+
+#[cfg(unix)]
+fn interrupts() -> std::io::Result<tokio::signal::unix::Signal> {
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+}
+
+#[cfg(windows)]
+fn interrupts() -> std::io::Result<tokio::signal::windows::CtrlC> {
+    tokio::signal::windows::ctrl_c()
+}

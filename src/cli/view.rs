@@ -1,0 +1,193 @@
+//! What `--json` prints of sessions and entries, and how times, sizes and counts read.
+//!
+//! # Invariants
+//! - Keys are camelCase as in the files and always present; what is unknown is null.
+//! - Session types are never printed as JSON themselves, so that they can change shape.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::session::context::ModelRef;
+use crate::session::entry::{Entry, format_timestamp};
+use crate::session::message::Message;
+use crate::storage::list::SessionSummary;
+use crate::storage::reference::entry_text;
+
+/// A session in a list.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SummaryView<'a> {
+    pub(super) path: String,
+    pub(super) id: &'a str,
+    pub(super) cwd: &'a str,
+    pub(super) name: Option<&'a str>,
+    pub(super) parent_session: Option<&'a str>,
+    pub(super) created: Option<&'a str>,
+    pub(super) modified: String,
+    pub(super) message_count: u64,
+    pub(super) first_message: Option<&'a str>,
+    pub(super) size_bytes: u64,
+}
+
+impl<'a> SummaryView<'a> {
+    pub(super) fn of(summary: &'a SessionSummary) -> Self {
+        Self {
+            path: path_text(&summary.path),
+            id: &summary.id,
+            cwd: &summary.cwd,
+            name: summary.name.as_deref(),
+            parent_session: summary.parent_session.as_deref(),
+            created: (!summary.created.is_empty()).then_some(&summary.created),
+            modified: format_timestamp(summary.modified_ms),
+            message_count: summary.message_count,
+            first_message: summary.first_message.as_deref(),
+            size_bytes: summary.size_bytes,
+        }
+    }
+}
+
+/// A provider and a model.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ModelView<'a> {
+    pub(super) provider: Option<&'a str>,
+    pub(super) model_id: Option<&'a str>,
+}
+
+impl<'a> ModelView<'a> {
+    pub(super) fn of(model: Option<&'a ModelRef>) -> Self {
+        Self {
+            provider: model.and_then(|model| model.provider.as_deref()),
+            model_id: model.and_then(|model| model.model_id.as_deref()),
+        }
+    }
+}
+
+/// A model as people write it: `PROVIDER/MODEL`.
+pub(super) fn model_text(model: Option<&ModelRef>) -> Option<String> {
+    let model = model?;
+    Some(format!("{}/{}", model.provider.as_deref().unwrap_or("unknown"), model.model_id.as_deref().unwrap_or("unknown")))
+}
+
+/// The columns of a line that holds text of a session where no terminal says how many there are.
+pub(super) const PIPE_COLUMNS: usize = 120;
+
+/// What an entry is and says: role or type, then its text, or what it calls. Not yet fit for a terminal.
+pub(super) fn entry_line(entry: &Entry) -> String {
+    let what = match entry.message() {
+        Some(Message::ToolResult(result)) => format!("toolResult {}", result.tool_name),
+        Some(message) => message.role().as_wire().to_owned(),
+        None => entry.kind.wire_type().to_owned(),
+    };
+    let text = entry_text(entry);
+    if !text.trim().is_empty() {
+        return format!("{what}: {text}");
+    }
+    match entry.message() {
+        Some(Message::Assistant(message)) => {
+            let calls: Vec<_> = message.tool_calls().map(|call| call.name.as_str()).collect();
+            let failure = message.error_message.as_deref().map(|error| format!(" ({error})")).unwrap_or_default();
+            if calls.is_empty() { format!("{what}{failure}") } else { format!("{what}: calls {}{failure}", calls.join(", ")) }
+        }
+        _ => what,
+    }
+}
+
+/// A path in JSON.
+pub(super) fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// How long ago a time is, in words, for people; a time to come, and without a terminal any time, is a date.
+pub(super) fn age(time_ms: i64, now_ms: i64, in_words: bool) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    let seconds = now_ms.saturating_sub(time_ms) / 1000;
+    let ago = |count: i64, unit: &str| match count {
+        1 => format!("1 {unit} ago"),
+        count => format!("{count} {unit}s ago"),
+    };
+    match seconds {
+        _ if !in_words => format_timestamp(time_ms),
+        ..-59 => format_timestamp(time_ms),
+        -59..=59 => "just now".to_owned(),
+        seconds if seconds < HOUR => ago(seconds / MINUTE, "minute"),
+        seconds if seconds < DAY => ago(seconds / HOUR, "hour"),
+        seconds if seconds < 14 * DAY => ago(seconds / DAY, "day"),
+        seconds if seconds < 60 * DAY => ago(seconds / DAY / 7, "week"),
+        seconds if seconds < 730 * DAY => ago(seconds / DAY / 30, "month"),
+        seconds => ago(seconds / DAY / 365, "year"),
+    }
+}
+
+/// A number of bytes for people.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
+    if bytes < 1000 {
+        return format!("{bytes} bytes");
+    }
+    let mut size = bytes as f64;
+    let mut unit = 0;
+    size /= 1000.0;
+    while size >= 999.95 && unit + 1 < UNITS.len() {
+        size /= 1000.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+/// A number with its noun.
+pub(super) fn count(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { many })
+}
+
+/// A number with its digits in groups of three.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_in_words() {
+        let day = 24 * 3600;
+        for (seconds, shown) in [
+            (0, "just now"),
+            (-30, "just now"),
+            (59, "just now"),
+            (60, "1 minute ago"),
+            (3599, "59 minutes ago"),
+            (3600, "1 hour ago"),
+            (day - 1, "23 hours ago"),
+            (day, "1 day ago"),
+            (13 * day, "13 days ago"),
+            (14 * day, "2 weeks ago"),
+            (60 * day, "2 months ago"),
+            (729 * day, "24 months ago"),
+            (730 * day, "2 years ago"),
+            (-3600, "2026-11-30T10:00:00.000Z"),
+        ] {
+            let now = 1_796_029_200_000;
+            assert_eq!(age(now - seconds * 1000, now, true), shown, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_counts_read_well() {
+        let sizes: Vec<_> = [999, 1000, 999_949, 999_950, 1_234_567_890].into_iter().map(size).collect();
+        assert_eq!(sizes, ["999 bytes", "1.0 KB", "999.9 KB", "1.0 MB", "1.2 GB"]);
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped).join(" "), "0 999 1,000 1,234,567");
+    }
+}

@@ -1,0 +1,293 @@
+//! Sessions on the file system of the machine: permissions, links, and files that change under a handle.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pi_sessions::session::entry::{EntryKind, Header, SessionInfo};
+use pi_sessions::storage::fork::{ForkOptions, ForkWhat};
+use pi_sessions::storage::fs::{Fs, StdFs};
+use pi_sessions::storage::handle::Session;
+use pi_sessions::storage::jsonl::{JsonlStorage, write_unsaved};
+use pi_sessions::storage::lock::OwnerLock;
+use pi_sessions::storage::repo::{Layout, NewSession, Repo};
+use pi_sessions::storage::{Durability, RandomIds, StorageError, SystemClock};
+use tempfile::TempDir;
+
+const H: &str = r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/p"}"#;
+const E: &str = r#"{"type":"session_info","id":"e1","parentId":null,"timestamp":"t","name":"e1"}"#;
+const V1: &str = r#"{"type":"session","id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/p"}"#;
+const V1_E: &str = r#"{"type":"session_info","timestamp":"t","name":"e1"}"#;
+
+fn std_fs() -> Arc<dyn Fs> {
+    Arc::new(StdFs)
+}
+
+fn repo(root: &Path) -> Repo {
+    Repo::new(std_fs(), Arc::new(SystemClock), Arc::new(RandomIds), root.to_owned(), Layout::Nested)
+}
+
+/// A root with one session file in the folder of its cwd.
+fn place(lines: &[&str]) -> (TempDir, Repo, PathBuf) {
+    let root = tempfile::tempdir().expect("a folder");
+    let repo = repo(root.path());
+    let path = repo.folder_for("/p").join("2026-01-01_s1.jsonl");
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(&path, lines.join("\n") + "\n").expect("a file");
+    (root, repo, path)
+}
+
+fn name(text: &str) -> Vec<EntryKind> {
+    vec![EntryKind::SessionInfo(SessionInfo { name: Some(text.to_owned()), ..SessionInfo::default() })]
+}
+
+fn append(session: &mut Session, text: &str) {
+    session.append(name(text), Durability::Synced).expect("an append");
+}
+
+/// The names on the path.
+fn names(session: &Session) -> Vec<String> {
+    let path = session.tree().path(session.leaf());
+    let entries = path.into_iter().filter_map(|index| session.read().entry(index).expect("a line"));
+    entries.filter_map(|entry| if let EntryKind::SessionInfo(info) = entry.kind { info.name } else { None }).collect()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("a file").mode() & 0o777
+}
+
+#[test]
+fn transcripts_are_not_world_readable() {
+    // The tests run under the umask of the machine, which is 022 nearly everywhere.
+    let root = tempfile::tempdir().expect("a folder");
+    let repo = repo(&root.path().join("a/b"));
+    let mut session = repo.create(NewSession { cwd: "/p".to_owned(), ..NewSession::default() }).expect("a session");
+    append(&mut session, "n");
+    let path = session.read().path().expect("a file").to_owned();
+    let fork = repo.fork(&session, &ForkOptions { what: ForkWhat::All, cwd: None }).expect("a fork");
+    let entry = session.read().entry(session.leaf().expect("a leaf")).expect("a line").expect("an entry");
+    let unsaved = write_unsaved(&StdFs, &path, &[entry]).expect("a file");
+    let lock = OwnerLock::take(&std_fs(), &path, "me").expect("a free lock");
+    for file in [&path, &fork.path, &unsaved, &pi_sessions::storage::lock::lock_path(&path)] {
+        assert_eq!(mode(file), 0o600, "{}", file.display());
+    }
+    drop(lock);
+    let moved = repo.relocate(&path, "/q").expect("a move");
+    assert_eq!(mode(&moved.path), 0o600);
+    for folder in [
+        moved.path.parent().expect("a folder"),
+        path.parent().expect("a folder"),
+        &root.path().join("a/b"),
+        &root.path().join("a"),
+    ] {
+        assert_eq!(mode(folder), 0o700, "{}", folder.display());
+    }
+    fs::remove_file(&fork.path).expect("the file is there");
+    let mut fork = fork.session;
+    append(&mut fork, "again");
+    assert_eq!(mode(fork.read().path().expect("a file")), 0o600);
+}
+
+#[test]
+fn a_rewrite_keeps_the_mode() {
+    for wanted in [0o600, 0o640, 0o644] {
+        let (_root, repo, path) = place(&[V1, V1_E]);
+        fs::set_permissions(&path, fs::Permissions::from_mode(wanted)).expect("a mode");
+        append(&mut repo.open(&path).expect("a session"), "upgraded");
+        assert_eq!((mode(&path), mode(&path.with_file_name("2026-01-01_s1.jsonl.bak"))), (wanted, wanted));
+        let rewritten = repo.relocate(&path, "/p").expect("a rewrite");
+        assert_eq!(mode(&rewritten.path), wanted);
+        let moved = repo.relocate(&path, "/q").expect("a move");
+        assert_eq!(mode(&moved.path), wanted);
+    }
+}
+
+#[test]
+fn a_session_that_is_a_link_is_appended_to_and_nothing_else() {
+    for lines in [[H, E], [V1, V1_E]] {
+        let (root, repo, path) = place(&lines);
+        let real = root.path().join("elsewhere");
+        fs::rename(&path, &real).expect("a rename");
+        symlink(&real, &path).expect("a link");
+        let before = fs::read(&real).expect("the file");
+        let is_link = |error: &StorageError| matches!(error, StorageError::IsALink(link) if *link == path);
+        assert!(is_link(&repo.delete(&path).expect_err("a link")));
+        assert!(is_link(&repo.relocate(&path, "/q").expect_err("a link")));
+        assert!(is_link(&repo.relocate(&path, "/p").expect_err("a link")));
+        let mut session = repo.open(&path).expect("it is read");
+        assert_eq!((names(&session), repo.list(&|_| {}).expect("the root").sessions.len()), (vec!["e1".to_owned()], 1));
+        let appended = session.append(name("e2"), Durability::Synced);
+        if lines[0] == H {
+            appended.expect("it is appended to");
+            assert_eq!(names(&repo.open(&path).expect("a session")), ["e1", "e2"]);
+        } else {
+            assert!(is_link(&appended.expect_err("it would have to be rewritten")));
+            assert_eq!(fs::read(&real).expect("the file"), before);
+        }
+        assert!(fs::symlink_metadata(&path).expect("the link").is_symlink());
+        let all: Vec<_> = fs::read_dir(path.parent().expect("a folder")).expect("the folder").collect();
+        assert_eq!(all.len(), 1, "nothing is left beside it: {all:?}");
+    }
+}
+
+#[test]
+fn a_link_to_an_empty_file_is_not_initialized_through_the_link() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (real, link) = (root.path().join("real"), root.path().join("link.jsonl"));
+    fs::write(&real, "").expect("a file");
+    symlink(&real, &link).expect("a link");
+    let error = JsonlStorage::create(std_fs(), &link, &Header::default()).expect_err("a link");
+    assert!(matches!(error, StorageError::Exists(_)));
+    assert!(fs::symlink_metadata(&link).expect("the link").is_symlink());
+}
+
+#[test]
+fn symlinked_folders_are_followed_once_and_loops_end() {
+    let (root, repo, path) = place(&[H, E]);
+    let other = tempfile::tempdir().expect("a folder");
+    fs::write(other.path().join("2026_s2.jsonl"), format!("{}\n{E}\n", H.replace("s1", "s2"))).expect("a file");
+    symlink(other.path(), root.path().join("--x--")).expect("a link");
+    symlink(other.path(), root.path().join("--y--")).expect("a link");
+    symlink(root.path(), path.with_file_name("up")).expect("a loop");
+    symlink(path.parent().expect("a folder"), path.with_file_name("self")).expect("a loop");
+    symlink("round", root.path().join("round")).expect("a link to itself");
+    symlink("nothing", root.path().join("dangling.jsonl")).expect("a link to nothing");
+    symlink(root.path(), root.path().join("--root--")).expect("a loop");
+    let files: Vec<_> = repo.files().expect("the root").into_iter().map(|file| file.path).collect();
+    assert_eq!(files, [path, root.path().join("--x--/2026_s2.jsonl")]);
+    assert!(repo.list(&|_| {}).expect("the root").skipped.is_empty());
+    // The cwd may be reached through a link as well.
+    let link = other.path().join("link");
+    symlink(root.path(), &link).expect("a link");
+    assert!(repo.same_cwd(&link.to_string_lossy(), &root.path().to_string_lossy()));
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_hides_no_other() {
+    let (root, repo, path) = place(&[H, E]);
+    let closed = root.path().join("--closed--");
+    fs::create_dir(&closed).expect("a folder");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("a mode");
+    let is_closed = fs::read_dir(&closed).is_err();
+    let listing = repo.list(&|_| {}).expect("the root");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("a mode");
+    assert_eq!(listing.sessions.len(), 1);
+    // The superuser reads everything.
+    assert_eq!(
+        listing.skipped.iter().map(|skipped| skipped.path.as_path()).collect::<Vec<_>>(),
+        if is_closed { vec![&*closed] } else { vec![] }
+    );
+    assert!(repo.find_exact("s1").expect("the root").is_some_and(|found| found == path));
+}
+
+#[test]
+fn a_file_without_a_right_to_write_is_read_and_not_changed() {
+    let (_root, repo, path) = place(&[H, E]);
+    let folder = path.parent().expect("a folder").to_owned();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).expect("a mode");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o500)).expect("a mode");
+    let is_held_back = fs::File::create(folder.join("x")).is_err();
+    let before = fs::read(&path).expect("the file");
+    let mut session = repo.open(&path).expect("it is read");
+    assert_eq!(names(&session), ["e1"]);
+    if is_held_back {
+        let error = session.append(name("n"), Durability::Synced).expect_err("no right");
+        assert!(matches!(error, StorageError::Io { .. }), "{error:?}");
+        assert!(repo.create(NewSession { cwd: "/p".to_owned(), ..NewSession::default() }).is_err());
+        assert!(repo.relocate(&path, "/q").is_err());
+        assert!(repo.delete(&path).is_err());
+        assert_eq!((fs::read(&path).expect("the file"), names(&session)), (before, vec!["e1".to_owned()]));
+    }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).expect("a mode");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+    append(&mut session, "now");
+}
+
+#[test]
+fn a_removed_session_is_written_again_with_what_others_appended() {
+    let (_root, repo, path) = place(&[H, E]);
+    let mut session = repo.open(&path).expect("a session");
+    append(&mut session, "mine");
+    append(&mut repo.open(&path).expect("a session"), "theirs");
+    fs::remove_dir_all(path.parent().expect("a folder")).expect("the folder");
+    session.refresh().expect("what was read stays");
+    append(&mut session, "again");
+    assert_eq!(names(&session), ["e1", "mine", "theirs", "again"]);
+    assert_eq!(names(&repo.open(&path).expect("a session")), ["e1", "mine", "theirs", "again"]);
+    // Another handle of the removed file goes on in the new one.
+    let mut other = repo.open(&path).expect("a session");
+    fs::remove_file(&path).expect("the file");
+    append(&mut session, "one");
+    append(&mut other, "two");
+    assert_eq!(names(&repo.open(&path).expect("a session")).len(), 6);
+}
+
+#[test]
+fn a_replaced_file_is_refused_unless_it_is_the_same_session() {
+    let (_root, repo, path) = place(&[H, E]);
+    let mut session = repo.open(&path).expect("a session");
+    append(&mut session, "mine");
+    let saved = fs::read(&path).expect("the file");
+    for other in [H.replace("s1", "s2") + "\n", "hello\n".to_owned(), String::new(), "{\"kind\":\"header\"}\n".to_owned()] {
+        for in_place in [false, true] {
+            if !in_place {
+                fs::remove_file(&path).expect("the file");
+            }
+            fs::write(&path, &other).expect("a file");
+            let refused = session.append(name("n"), Durability::Synced);
+            assert!(refused.is_err(), "{other:?}");
+            assert!(session.refresh().is_err());
+            assert_eq!(fs::read_to_string(&path).expect("the file"), other, "nothing was written");
+        }
+    }
+    fs::remove_file(&path).expect("the file");
+    fs::write(&path, &saved).expect("a file");
+    append(&mut session, "again");
+    assert_eq!(names(&session), ["e1", "mine", "again"]);
+}
+
+#[test]
+fn a_shortened_or_changed_file_is_read_anew() {
+    let (_root, repo, path) = place(&[H, E]);
+    let mut session = repo.open(&path).expect("a session");
+    let before = fs::read(&path).expect("the file");
+    append(&mut session, "gone");
+    fs::write(&path, &before).expect("a shorter file");
+    session.refresh().expect("it is the same session");
+    assert_eq!(names(&session), ["e1"]);
+    append(&mut session, "two");
+    let changed = fs::read_to_string(&path).expect("the file").replace("two", "2wo");
+    fs::write(&path, changed).expect("a changed file");
+    append(&mut session, "three");
+    assert_eq!(names(&session), ["e1", "2wo", "three"]);
+    // Cut in the middle of a line, and longer than before.
+    let longer = format!("{H}\n{E}\n{}\n{{\"torn", E.replace("e1", "e2").replace("null", "\"e1\""));
+    fs::write(&path, &longer).expect("a file");
+    append(&mut session, "four");
+    assert_eq!(names(&session), ["e1", "e2", "four"]);
+    assert!(fs::read_to_string(&path).expect("the file").starts_with(&format!("{longer}\n{{")));
+}
+
+#[test]
+fn an_upgrade_starts_over_when_the_file_grows() {
+    let (_root, repo, path) = place(&[V1, V1_E]);
+    let mut stale = repo.open(&path).expect("a session");
+    let mut file = fs::read_to_string(&path).expect("the file");
+    file.push_str(&V1_E.replace("e1", "e2"));
+    fs::write(&path, file).expect("a longer file");
+    append(&mut stale, "e3");
+    assert_eq!(names(&stale), ["e1", "e2", "e3"]);
+    assert_eq!(names(&repo.open(&path).expect("a session")), ["e1", "e2", "e3"]);
+    // A handle of the old file finds the new one.
+    let (_root, repo, path) = place(&[V1, V1_E]);
+    let (mut one, mut two) = (repo.open(&path).expect("a session"), repo.open(&path).expect("a session"));
+    append(&mut one, "e2");
+    append(&mut two, "e3");
+    append(&mut one, "e4");
+    assert_eq!(names(&repo.open(&path).expect("a session")), ["e1", "e2", "e3", "e4"]);
+    let backups = fs::read_dir(path.parent().expect("a folder")).expect("the folder").count();
+    assert_eq!(backups, 2, "one upgrade, one backup");
+}
