@@ -30,7 +30,9 @@
 //!   the tests of this layer share. `jsonl` is one file:
 //!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
 //!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,
-//!   `visit` passes over a file.
+//!   `visit` passes over a file, `resume` goes on where a pass ended. `cores` does one thing for many files. With the feature
+//!   `search`: `store` is the embedded store of what can be had again, `index` the listing cache in it, `search` finds
+//!   entries by their words, with a full-text index or without.
 //! - `llm` (feature `models`): a trait for providers, and one file for each wire protocol.
 //! - [`compaction`]: where to cut, what a summary is asked, and the summary that needs no model.
 //! - `export` (feature `export`): a session as one HTML page, as Markdown or as JSON, with secrets taken out if asked.
@@ -79,7 +81,8 @@
 //!
 //! # Three sizes
 //! Everything (default); the library with models and without the command (`--no-default-features --features models`); the
-//! session core alone (`--no-default-features`): no async runtime, no HTTP.
+//! session core alone (`--no-default-features`): no async runtime, no HTTP. The listing cache and search (feature
+//! `search`) can be added to either.
 
 #[cfg(feature = "models")]
 pub mod agent;

@@ -65,6 +65,11 @@ impl SessionName {
         self.0 = trimmed(name);
     }
 
+    /// The name, taken out.
+    pub fn into_inner(self) -> Option<String> {
+        self.0
+    }
+
     /// The name.
     pub fn get(&self) -> Option<&str> {
         self.0.as_deref()

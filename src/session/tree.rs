@@ -433,8 +433,21 @@ impl SessionTree {
     /// How many branches the conversation has: its entries (messages but for `system` ones, messages of applications
     /// and summaries) that no other of them hangs from, directly or by way of other entries. `O(entries)`.
     pub fn branch_count(&self) -> usize {
-        let speaks = |index: &EntryIndex| match self.entry_type(*index) {
-            EntryType::Message => self.role(*index) != Some(Role::System),
+        // What stands above an entry that speaks. Each walk ends where an earlier one went, so an entry is met once.
+        let mut above = Seen::new(self.rows.len());
+        for index in self.iter().filter(|index| self.speaks(*index)) {
+            let mut next = self.parent(index);
+            while let Some(ancestor) = next.filter(|ancestor| above.insert(*ancestor)) {
+                next = self.parent(ancestor);
+            }
+        }
+        self.iter().filter(|index| self.speaks(*index) && !above.contains(*index)).count()
+    }
+
+    /// Whether an entry is a part of the conversation, so that it can be the end of a branch.
+    pub(crate) fn speaks(&self, index: EntryIndex) -> bool {
+        match self.entry_type(index) {
+            EntryType::Message => self.role(index) != Some(Role::System),
             EntryType::CustomMessage | EntryType::Compaction | EntryType::BranchSummary => true,
             EntryType::Leaf
             | EntryType::ModelChange
@@ -446,16 +459,7 @@ impl SessionTree {
             | EntryType::SessionInfo
             | EntryType::Usage
             | EntryType::Unknown => false,
-        };
-        // What stands above an entry that speaks. Each walk ends where an earlier one went, so an entry is met once.
-        let mut above = Seen::new(self.rows.len());
-        for index in self.iter().filter(speaks) {
-            let mut next = self.parent(index);
-            while let Some(ancestor) = next.filter(|ancestor| above.insert(*ancestor)) {
-                next = self.parent(ancestor);
-            }
         }
-        self.iter().filter(speaks).filter(|index| !above.contains(*index)).count()
     }
 
     /// The children of every entry. `O(entries)`.

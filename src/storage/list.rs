@@ -1,23 +1,24 @@
 //! Lists the sessions of a folder: one pass over each file, several files at once.
 //!
 //! # Invariants
-//! - The files are the truth; nothing is remembered between two listings.
+//! - The files are the truth. [`Repo::list`] remembers nothing between two listings; what is remembered elsewhere gives
+//!   the same summaries.
 //! - A file that is no session is skipped and told, with the reason; it hides no other.
 //! - At most one block of each file that is being read is in memory, and one summary for each file.
 //! - The order is that of real activity: the latest time of a user or assistant message, else the header's, else the
 //!   file's; ties by path. Neither a rename nor `touch` moves a session up.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::session::entry::{Entry, EntryType, Header, parse_timestamp_ms};
 use crate::session::labels::SessionName;
 use crate::session::message::{Content, Role};
-use crate::storage::fs::{Fs, OpenFor};
+use crate::storage::cores::map_on_all_cores;
+use crate::storage::fs::{FileMeta, Fs, OpenFor};
 use crate::storage::jsonl::{VisitedEntry, visit_file};
 use crate::storage::repo::{Repo, SessionFile};
-use crate::storage::{DamageKind, StorageError};
+use crate::storage::{Damage, DamageKind, StorageError};
 
 /// The longest first message that is kept, in bytes.
 const FIRST_MESSAGE_BYTES: usize = 4_000;
@@ -87,6 +88,16 @@ impl Repo {
     /// When the root cannot be read.
     pub fn list(&self, progress: &(dyn Fn(ListProgress) + Sync)) -> Result<Listing, StorageError> {
         let (files, skipped) = self.files_and_skipped()?;
+        Ok(self.list_files(files, skipped, progress))
+    }
+
+    /// The list of these files, read whole; `skipped` are the folders that could not be read.
+    pub(super) fn list_files(
+        &self,
+        files: Vec<SessionFile>,
+        skipped: Vec<Skipped>,
+        progress: &(dyn Fn(ListProgress) + Sync),
+    ) -> Listing {
         let results = read_all(&files, &|file| summarize(&**self.fs(), file), progress);
         let mut listing = Listing { skipped, ..Listing::default() };
         for (file, result) in files.into_iter().zip(results) {
@@ -98,7 +109,7 @@ impl Repo {
             }
         }
         sort_by_activity(&mut listing.sessions);
-        Ok(listing)
+        listing
     }
 
     /// The most recent session of a cwd that has a message; see [`Repo::same_cwd`] for what counts as the same.
@@ -132,37 +143,31 @@ fn is_windows_path(path: &str) -> bool {
 
 /// Newest activity first; ties by path.
 pub fn sort_by_activity(sessions: &mut [SessionSummary]) {
-    sessions.sort_by(|a, b| b.modified_ms.cmp(&a.modified_ms).then_with(|| a.path.cmp(&b.path)));
+    // Summaries are large, so their order is found first, and each is moved once.
+    let mut order: Vec<(i64, usize)> = sessions.iter().enumerate().map(|(at, session)| (session.modified_ms, at)).collect();
+    order.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| sessions[a.1].path.cmp(&sessions[b.1].path)));
+    for to in 0..order.len() {
+        // What stood at a place before this one was swapped to where that place's own went.
+        let mut from = order[to].1;
+        while from < to {
+            from = order[from].1;
+        }
+        sessions.swap(to, from);
+    }
 }
 
-/// Calls `read` for every file, on all cores, and gives the results in the order of the files.
-fn read_all<T: Send>(
-    files: &[SessionFile],
-    read: &(dyn Fn(&SessionFile) -> T + Sync),
+/// Calls `read` for every item, on all cores, and gives the results in the order of the items.
+pub(super) fn read_all<T: Sync, R: Send>(
+    items: &[T],
+    read: &(dyn Fn(&T) -> R + Sync),
     progress: &(dyn Fn(ListProgress) + Sync),
-) -> Vec<T> {
-    let next = AtomicUsize::new(0);
+) -> Vec<R> {
     let done = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(files.len()));
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(file) = files.get(at) else { break };
-            let result = read(file);
-            results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((at, result));
-            progress(ListProgress { done: done.fetch_add(1, Ordering::Relaxed) + 1, total: files.len() });
-        }
-    };
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(files.len());
-    std::thread::scope(|scope| {
-        for _ in 1..cores {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    results.sort_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
+    map_on_all_cores(items, 1, &|item| {
+        let result = read(item);
+        progress(ListProgress { done: done.fetch_add(1, Ordering::Relaxed) + 1, total: items.len() });
+        result
+    })
 }
 
 /// Reads one file for a list.
@@ -173,21 +178,42 @@ pub fn summarize(fs: &dyn Fs, file: &SessionFile) -> Result<SessionSummary, Stor
     let open = fs.open(&file.path, OpenFor::Read).map_err(|source| StorageError::io("open", &file.path, source))?;
     let mut fold = SummaryFold::default();
     let visited = visit_file(&*open, &file.path, &mut |visited| fold.add(visited))?;
-    Ok(fold.finish(&visited.header, file, visited.tree.branch_count() as u64, &visited.damage))
+    fold.add_header(visited.header);
+    fold.branches = visited.tree.branch_count() as u64;
+    fold.damaged_lines = damaged_lines(&visited.damage);
+    Ok(fold.finish(file.path.clone(), &file.meta))
 }
 
-/// What a pass over the lines adds up to.
-#[derive(Debug, Default)]
-struct SummaryFold {
-    name: SessionName,
-    message_count: u64,
-    first_message: Option<String>,
-    activity_ms: Option<i64>,
-    has_conversation: bool,
+/// How many lines of a file count as damaged in a list.
+pub(super) fn damaged_lines<'a>(damage: impl IntoIterator<Item = &'a Damage>) -> u64 {
+    damage.into_iter().filter(|damage| damage.kind != DamageKind::SecondHeader).count() as u64
+}
+
+/// What a pass over a file adds up to; all that a summary says and `stat` does not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct SummaryFold {
+    pub id: String,
+    pub cwd: String,
+    pub parent_session: Option<String>,
+    pub created: String,
+    pub name: SessionName,
+    pub message_count: u64,
+    pub first_message: Option<String>,
+    pub activity_ms: Option<i64>,
+    pub has_conversation: bool,
+    pub branches: u64,
+    pub damaged_lines: u64,
 }
 
 impl SummaryFold {
-    fn add(&mut self, visited: &VisitedEntry<'_>) {
+    pub(super) fn add_header(&mut self, header: Header) {
+        self.id = header.id;
+        self.cwd = header.cwd;
+        self.parent_session = header.parent_session;
+        self.created = header.timestamp;
+    }
+
+    pub(super) fn add(&mut self, visited: &VisitedEntry<'_>) {
         match visited.entry_type() {
             EntryType::Message => self.add_message(visited),
             EntryType::SessionInfo => {
@@ -231,29 +257,28 @@ impl SummaryFold {
         }
     }
 
-    fn finish(self, header: &Header, file: &SessionFile, branches: u64, damage: &[crate::storage::Damage]) -> SessionSummary {
-        let created_ms = parse_timestamp_ms(&header.timestamp);
-        let file_ms = i64::try_from(file.meta.modified_ns / 1_000_000).unwrap_or_default();
+    pub(super) fn finish(self, path: PathBuf, meta: &FileMeta) -> SessionSummary {
+        let modified_ms = self.activity_ms.or_else(|| parse_timestamp_ms(&self.created));
         SessionSummary {
-            path: file.path.clone(),
-            id: header.id.clone(),
-            cwd: header.cwd.clone(),
-            name: self.name.get().map(str::to_owned),
-            parent_session: header.parent_session.clone(),
-            created: header.timestamp.clone(),
-            modified_ms: self.activity_ms.or(created_ms).unwrap_or(file_ms),
+            path,
+            id: self.id,
+            cwd: self.cwd,
+            name: self.name.into_inner(),
+            parent_session: self.parent_session,
+            created: self.created,
+            modified_ms: modified_ms.unwrap_or(i64::try_from(meta.modified_ns / 1_000_000).unwrap_or_default()),
             message_count: self.message_count,
             first_message: self.first_message,
-            size_bytes: file.meta.len,
-            branches,
+            size_bytes: meta.len,
+            branches: self.branches,
             has_conversation: self.has_conversation,
-            damaged_lines: damage.iter().filter(|damage| damage.kind != DamageKind::SecondHeader).count() as u64,
+            damaged_lines: self.damaged_lines,
         }
     }
 }
 
 /// When a message was made: its own time, else its entry's.
-fn message_time(entry: &Entry) -> Option<i64> {
+pub(super) fn message_time(entry: &Entry) -> Option<i64> {
     entry.message().and_then(crate::session::message::Message::timestamp).or_else(|| entry.timestamp_ms())
 }
 

@@ -14,16 +14,23 @@ use crate::session::incoming::IncomingError;
 use crate::session::tree::{EntryIndex, SessionTree, TreeFull};
 
 pub mod check;
+mod cores;
 pub mod fork;
 pub mod fs;
 pub mod handle;
 pub mod incoming;
+#[cfg(feature = "search")]
+pub mod index;
 pub mod jsonl;
 pub mod list;
 pub mod lock;
 pub mod memory;
 pub mod reference;
 pub mod repo;
+#[cfg(feature = "search")]
+pub mod search;
+#[cfg(feature = "search")]
+mod store;
 #[cfg(test)]
 mod testing;
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::session::entry::{FORMAT_VERSION, Header, SessionId, format_timestamp};
 use crate::session::json::{Extra, Json};
+use crate::storage::cores::map_on_all_cores;
 use crate::storage::fs::{FileKind, FileMeta, Fs};
 use crate::storage::handle::Session;
 use crate::storage::jsonl::JsonlStorage;
@@ -141,8 +142,9 @@ impl Repo {
         Session::new(Box::new(storage), self.clock.clone(), self.ids.clone())
     }
 
-    /// The session files of the root, sorted by path: those directly in it and those in its folders. Links to folders
-    /// are followed, each folder once. A root that does not exist has none, nor has a folder in it that cannot be read.
+    /// The session files of the root, sorted by the bytes of their paths: those directly in it and those in its folders.
+    /// Links to folders are followed, each folder once. A root that does not exist has none, nor has a folder in it that
+    /// cannot be read.
     ///
     /// # Errors
     /// When the root cannot be read.
@@ -155,60 +157,70 @@ impl Repo {
         let (mut files, mut skipped) = (Vec::new(), Vec::new());
         let mut folders = vec![self.root.clone()];
         let mut seen = HashSet::new();
-        let mut depth = 0;
         // A root holds folders of files; what lies deeper is no session of it.
-        while !folders.is_empty() && depth < 2 {
-            let mut below = Vec::new();
+        for _depth in 0..2 {
+            let (mut unread, mut failed) = (Vec::new(), Vec::new());
             for folder in std::mem::take(&mut folders) {
-                let read = match self.fs.canonicalize(&folder) {
-                    Ok(real) if seen.insert(real.clone()) => self.read_folder(&folder, &mut files),
-                    Ok(_) => continue,
-                    Err(error) => Err(StorageError::io("read the folder", &folder, error)),
-                };
-                match read {
-                    Ok(folders) => below.extend(folders),
-                    Err(StorageError::NotFound(_)) => {}
-                    Err(reason) if folder == self.root => return Err(reason),
-                    Err(reason) => skipped.push(Skipped { path: folder, reason }),
+                match self.fs.canonicalize(&folder) {
+                    Ok(real) if seen.insert(real.clone()) => unread.push(folder),
+                    Ok(_) => {}
+                    Err(error) => failed.push((StorageError::io("read the folder", &folder, error), folder)),
                 }
             }
-            folders = below;
-            depth += 1;
+            let mut candidates = Vec::new();
+            let read = map_on_all_cores(&unread, 1, &|folder| self.read_folder(folder));
+            for (folder, items) in unread.into_iter().zip(read) {
+                match items {
+                    Ok(items) => {
+                        for (path, kind) in items {
+                            match kind {
+                                FileKind::Folder => folders.push(path),
+                                FileKind::File | FileKind::Link | FileKind::Other => candidates.push(path),
+                            }
+                        }
+                    }
+                    Err(reason) => failed.push((reason, folder)),
+                }
+            }
+            for (reason, folder) in failed {
+                match reason {
+                    StorageError::NotFound(_) => {}
+                    reason if folder == self.root => return Err(reason),
+                    reason => skipped.push(Skipped { path: folder, reason }),
+                }
+            }
+            // A file that went away since, or a link to nothing, is not there.
+            let metas = map_on_all_cores(&candidates, 256, &|path| self.fs.metadata(path).ok());
+            // Folders behind links come last: of the ways to one folder one without a link is taken if there is one.
+            for (path, meta) in candidates.into_iter().zip(metas) {
+                let Some(meta) = meta else { continue };
+                match meta.kind {
+                    FileKind::File if is_session_name(&path) => files.push(SessionFile { path, meta }),
+                    FileKind::Folder => folders.push(path),
+                    FileKind::File | FileKind::Link | FileKind::Other => {}
+                }
+            }
         }
-        files.sort_by(|a: &SessionFile, b| a.path.cmp(&b.path));
+        // Comparing paths part by part costs several times as much.
+        let bytes = |file: &SessionFile| file.path.as_os_str().as_encoded_bytes().to_owned();
+        let is_sorted = files.is_sorted_by(|a: &SessionFile, b| a.path.as_os_str() <= b.path.as_os_str());
+        if !is_sorted {
+            files.sort_by_cached_key(bytes);
+        }
         skipped.sort_by(|a: &Skipped, b| a.path.cmp(&b.path));
         Ok((files, skipped))
     }
 
-    /// Adds the session files of a folder and returns its folders.
-    fn read_folder(&self, folder: &Path, files: &mut Vec<SessionFile>) -> Result<Vec<PathBuf>, StorageError> {
-        let items = self.fs.read_dir(folder).map_err(|source| StorageError::io("read the folder", folder, source))?;
-        let (mut folders, mut links) = (Vec::new(), Vec::new());
-        for (path, kind) in items {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            if name.starts_with('.') {
-                continue;
-            }
-            let is_session_name = name.ends_with(".jsonl") && !name.ends_with(".unsaved.jsonl");
-            match kind {
-                FileKind::Folder => folders.push(path),
-                FileKind::File | FileKind::Link if is_session_name || kind == FileKind::Link => {
-                    // A file that went away since, or a link to nothing, is not there.
-                    let Ok(meta) = self.fs.metadata(&path) else { continue };
-                    match meta.kind {
-                        FileKind::File if is_session_name => files.push(SessionFile { path, meta }),
-                        FileKind::Folder => links.push(path),
-                        FileKind::File | FileKind::Link | FileKind::Other => {}
-                    }
-                }
-                FileKind::File | FileKind::Link | FileKind::Other => {}
-            }
-        }
-        // Of the ways to one folder the same is taken each time, and one without a link if there is one.
-        folders.sort();
-        links.sort();
-        folders.append(&mut links);
-        Ok(folders)
+    /// What may be of interest in a folder: folders, links, and files that are named like sessions. Sorted by name.
+    fn read_folder(&self, folder: &Path) -> Result<Vec<(PathBuf, FileKind)>, StorageError> {
+        let mut items = self.fs.read_dir(folder).map_err(|source| StorageError::io("read the folder", folder, source))?;
+        items.retain(|(path, kind)| match kind {
+            FileKind::File => is_session_name(path),
+            FileKind::Folder | FileKind::Link => !is_hidden(path),
+            FileKind::Other => false,
+        });
+        items.sort_unstable_by(|(a, _), (b, _)| a.as_os_str().cmp(b.as_os_str()));
+        Ok(items)
     }
 
     /// The file of the session with this id, by its header; the file's name tells where to look first.
@@ -294,6 +306,22 @@ impl Repo {
         let meta = self.fs.link_metadata(path).map_err(|source| StorageError::io("read", path, source))?;
         if meta.kind == FileKind::Link { Err(StorageError::IsALink(path.to_owned())) } else { Ok(()) }
     }
+}
+
+/// The folder and the name of a file, as bytes. Taking a path apart by components costs a good deal more.
+pub(super) fn split_path(path: &Path) -> (&[u8], &[u8]) {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let separator = if cfg!(windows) { memchr::memrchr2(b'/', b'\\', bytes) } else { memchr::memrchr(b'/', bytes) };
+    separator.map_or((&[], bytes), |at| (&bytes[..at], &bytes[at + 1..]))
+}
+
+fn is_hidden(path: &Path) -> bool {
+    split_path(path).1.starts_with(b".")
+}
+
+fn is_session_name(path: &Path) -> bool {
+    let name = split_path(path).1;
+    !name.starts_with(b".") && name.ends_with(b".jsonl") && !name.ends_with(b".unsaved.jsonl")
 }
 
 /// The name of the folder for sessions of a cwd, as Pi makes it: without one leading separator, `/`, `\` and `:`

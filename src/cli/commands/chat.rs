@@ -27,6 +27,11 @@ Examples:
   git diff | pi-sessions chat -p - --model openai/gpt-5
   echo 'run cargo test' | pi-sessions chat --json | jq -r 'select(.type == \"agent_end\").reason'";
 
+const RESUME_EXAMPLES: &str = "\
+Examples:
+  pi-sessions resume
+  pi-sessions resume @last -p 'What is left to do?'";
+
 /// How many sessions are offered.
 const PICKED: usize = 20;
 
@@ -55,6 +60,7 @@ pub struct ChatArgs {
 /// Without SESSION the sessions of this folder are listed to choose from; without a terminal, or with -p, it is the
 /// latest one.
 #[derive(Debug, clap::Args)]
+#[command(after_help = RESUME_EXAMPLES)]
 pub struct ResumeArgs {
     /// The session: path, id, name, beginning of an id or @last
     #[arg(value_name = "SESSION")]

@@ -35,7 +35,7 @@ Examples:
   pi-sessions compact @last --instructions 'Keep the names of the tables'
   pi-sessions compact 019ad3c5 --offline --keep 0 --dry-run --out compaction";
 
-/// Compacts the context: a summary takes the place of older messages, which stay in the file
+/// Compacts: a summary takes the place of older messages in the context
 ///
 /// The summary is written by the session's model, or by the one that the configuration names; without a network, and
 /// with --offline, it is made of the entries themselves. Token counts are estimates where no provider reported them.

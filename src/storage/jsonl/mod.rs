@@ -15,6 +15,8 @@ mod edit;
 mod migrate;
 mod reader;
 mod recovery;
+#[cfg(feature = "search")]
+mod resume;
 pub mod rewrite;
 mod scan;
 mod visit;
@@ -32,6 +34,8 @@ use codec::Head;
 use reader::{Index, Source};
 
 pub(crate) use edit::{clear_member, replace_member};
+#[cfg(feature = "search")]
+pub(crate) use resume::{Pass, ResumePoint, anchor, visit_appended, visit_range, visit_resumable};
 pub(crate) use visit::{VisitedEntry, visit_file};
 pub use writer::write_unsaved;
 
@@ -78,6 +82,12 @@ impl JsonlStorage {
     pub fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header, StorageError> {
         let file = fs.open(path, OpenFor::Read).map_err(|source| StorageError::io("open", path, source))?;
         reader::read_header(&*file, path)
+    }
+
+    /// The header of an open session file.
+    #[cfg(feature = "search")]
+    pub(crate) fn header_of_open(file: &dyn FsFile, path: &Path) -> Result<Header, StorageError> {
+        reader::read_header(file, path)
     }
 
     fn of_file(fs: Arc<dyn Fs>, path: &Path, file: Arc<dyn FsFile>, appendable: bool) -> Result<Self, StorageError> {

@@ -95,9 +95,9 @@ pub(super) struct Index {
     /// How it ends.
     pub tail: Tail,
     /// Where the line begins that has no newline yet; `len` if the file ends with one.
-    tail_start: u64,
+    pub(super) tail_start: u64,
     /// How many newlines there were.
-    newlines: u64,
+    pub(super) newlines: u64,
 }
 
 impl Index {
@@ -175,10 +175,41 @@ impl Index {
     /// # Errors
     /// When the file cannot be read.
     pub fn extend(&mut self, file: &dyn FsFile, path: &Path, len: u64) -> Result<bool, StorageError> {
-        let io = |source| StorageError::io("read", path, source);
         if len == self.len {
             return Ok(true);
         }
+        if !self.reopen_tail(file, path, len)? {
+            return Ok(false);
+        }
+        self.scan_to(file, path, len)?;
+        Ok(true)
+    }
+
+    /// As [`Index::extend`], in one thread, with a visitor for what is new.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    #[cfg(feature = "search")]
+    pub fn extend_with<V: LineVisitor>(
+        &mut self,
+        file: &dyn FsFile,
+        path: &Path,
+        len: u64,
+        visitor: &mut V,
+    ) -> Result<bool, StorageError> {
+        if len == self.len {
+            return Ok(true);
+        }
+        if !self.reopen_tail(file, path, len)? {
+            return Ok(false);
+        }
+        self.scan_with(file, path, len, visitor)?;
+        Ok(true)
+    }
+
+    /// Whether what is known of an unended last line still holds now that the file has `len` bytes, or could be taken back.
+    fn reopen_tail(&mut self, file: &dyn FsFile, path: &Path, len: u64) -> Result<bool, StorageError> {
+        let io = |source| StorageError::io("read", path, source);
         if !matches!(self.source, Source::File) || len < self.len {
             return Ok(false);
         }
@@ -196,9 +227,7 @@ impl Index {
                 self.tail = Tail::Newline;
             }
             Tail::Fragment => {
-                // Records of a fused fragment are in the tree already, so it cannot simply be read again.
-                let holds_records = self.spans.last().is_some_and(|span| span.start >= self.tail_start);
-                if holds_records || self.tail_start < self.header_span.end {
+                if !self.can_reopen_fragment() {
                     return Ok(false);
                 }
                 self.damage.retain(|damage| damage.byte_offset < self.tail_start);
@@ -206,8 +235,13 @@ impl Index {
                 self.tail = Tail::Newline;
             }
         }
-        self.scan_to(file, path, len)?;
         Ok(true)
+    }
+
+    /// Whether the fragment at the end can be read again. Records of a fused one are in the tree already.
+    pub(super) fn can_reopen_fragment(&self) -> bool {
+        let holds_records = self.spans.last().is_some_and(|span| span.start >= self.tail_start);
+        !holds_records && self.tail_start >= self.header_span.end
     }
 
     /// Reads from `self.len`, where a line begins, to `len`.
@@ -245,9 +279,9 @@ impl Index {
         for span in &self.spans {
             let record = &lines[span.start as usize..span.start as usize + span.len as usize];
             if let Some(head) = read_head(record) {
-                visitor.entry(&head, Bytes::of(record, span.start));
+                visitor.entry(&head, Bytes::of(record, span.start, span.start));
             } else if let Head::Entry(head) = read_head_slowly(&well_formed(record)) {
-                visitor.entry(&head, Bytes::of(record, span.start));
+                visitor.entry(&head, Bytes::of(record, span.start, span.start));
             }
         }
     }
@@ -326,24 +360,24 @@ pub(super) fn read_header(file: &dyn FsFile, path: &Path) -> Result<Header, Stor
 }
 
 /// The first line that is not blank.
-struct FirstLine {
-    bytes: Vec<u8>,
+pub(super) struct FirstLine {
+    pub(super) bytes: Vec<u8>,
     /// Where it begins, behind a byte order mark.
-    start: u64,
+    pub(super) start: u64,
     /// Where the next line begins.
-    end: u64,
+    pub(super) end: u64,
     /// Newlines up to `end`.
     newlines: u64,
     /// Its number, from 0.
-    line: u64,
-    ends_with_newline: bool,
-    records: Vec<Range<usize>>,
+    pub(super) line: u64,
+    pub(super) ends_with_newline: bool,
+    pub(super) records: Vec<Range<usize>>,
     damage: Option<DamageKind>,
 }
 
 impl FirstLine {
     /// Reads it; `None` when there is nothing but blanks.
-    fn read(file: &dyn FsFile, len: u64) -> io::Result<Option<Self>> {
+    pub(super) fn read(file: &dyn FsFile, len: u64) -> io::Result<Option<Self>> {
         let mut bytes = Vec::new();
         let mut size = 4096;
         loop {
@@ -382,7 +416,7 @@ impl FirstLine {
     }
 
     /// The header and where its record is in `bytes`, if this is one.
-    fn header(&self, path: &Path) -> Result<(Header, Range<usize>), StorageError> {
+    pub(super) fn header(&self, path: &Path) -> Result<(Header, Range<usize>), StorageError> {
         let record = self.records.first();
         if let Some(record) = record
             && let Some(header) = decode_header(&self.bytes[record.clone()])
@@ -424,11 +458,14 @@ pub(super) struct Bytes<'a> {
     pub offset: u64,
     /// Its length.
     pub len: u64,
+    /// Where its line begins in the file.
+    #[cfg_attr(not(feature = "search"), expect(dead_code, reason = "only a search asks"))]
+    pub line_start: u64,
 }
 
 impl<'a> Bytes<'a> {
-    fn of(record: &'a [u8], offset: u64) -> Self {
-        Self { whole: Some(record), start: record, end: record, offset, len: record.len() as u64 }
+    fn of(record: &'a [u8], offset: u64, line_start: u64) -> Self {
+        Self { whole: Some(record), start: record, end: record, offset, len: record.len() as u64, line_start }
     }
 }
 
@@ -502,14 +539,21 @@ impl Found {
         }
     }
 
-    fn visit_records<V: LineVisitor>(&mut self, bytes: &[u8], records: &[Range<usize>], start: u64, line: u64, visitor: &mut V) {
+    pub(super) fn visit_records<V: LineVisitor>(
+        &mut self,
+        bytes: &[u8],
+        records: &[Range<usize>],
+        start: u64,
+        line: u64,
+        visitor: &mut V,
+    ) {
         for range in records {
             let record = &bytes[range.clone()];
             let text = well_formed(record);
             let at = start + range.start as u64;
             let kind = match read_head_slowly(&text) {
                 Head::Entry(head) => {
-                    visitor.entry(&head, Bytes::of(record, at));
+                    visitor.entry(&head, Bytes::of(record, at, start));
                     self.push(&head, at, record.len() as u64, line);
                     continue;
                 }
@@ -603,6 +647,11 @@ pub(super) fn scan_part<V: LineVisitor>(
 /// The first place in `from..to` where a line begins.
 fn line_beginning(file: &dyn FsFile, from: u64, to: u64, buffer: &mut [u8]) -> io::Result<Option<u64>> {
     let Some(mut position) = from.checked_sub(1) else { return Ok(Some(0)) };
+    // Mostly a line begins right there, and then nothing is read twice.
+    let mut before = [0];
+    if file.read_at(&mut before, position).is_ok_and(|len| len == 1) && before == *b"\n" {
+        return Ok((from < to).then_some(from));
+    }
     while position < to {
         let len = match file.read_at(&mut buffer[..BLOCK_BYTES], position) {
             Ok(0) => return Ok(None),
@@ -633,11 +682,11 @@ fn take_scanned<V: LineVisitor>(
 ) -> io::Result<()> {
     let at_hand = line.start.checked_sub(base).map(|start| &buffer[start as usize..(line.end - base) as usize]);
     let bytes = match at_hand {
-        Some(whole) => Bytes::of(whole, line.start),
+        Some(whole) => Bytes::of(whole, line.start, line.start),
         None => {
             let end = &buffer[..(line.end - base) as usize];
             let end = &end[end.len().saturating_sub(EDGE_BYTES)..];
-            Bytes { whole: None, start: long_start, end, offset: line.start, len: line.end - line.start }
+            Bytes { whole: None, start: long_start, end, offset: line.start, len: line.end - line.start, line_start: line.start }
         }
     };
     if line.whole

@@ -4,6 +4,7 @@
 //! - Entries come in file order, each once, also those that a later line of the same id shadows.
 //! - What a visitor does not ask for is not parsed.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use crate::session::entry::{Entry, EntryType};
@@ -34,14 +35,37 @@ impl VisitedEntry<'_> {
 
     /// Reads the whole entry; `None` when its record is no JSON or cannot be read.
     pub(crate) fn entry(&self) -> Option<Entry> {
+        codec::decode_entry(&self.record()?)
+    }
+
+    /// The bytes of the record; `None` when they cannot be read.
+    pub(crate) fn record(&self) -> Option<Cow<'_, [u8]>> {
         match self.bytes.whole {
-            Some(record) => codec::decode_entry(record),
+            Some(record) => Some(Cow::Borrowed(record)),
             None => {
                 let mut record = vec![0; usize::try_from(self.bytes.len).ok()?];
                 read_exact_at(self.file, &mut record, self.bytes.offset).ok()?;
-                codec::decode_entry(&record)
+                Some(Cow::Owned(record))
             }
         }
+    }
+
+    /// Reads the entry from its record.
+    #[cfg(feature = "search")]
+    pub(crate) fn decode(record: &[u8]) -> Option<Entry> {
+        codec::decode_entry(record)
+    }
+
+    /// Where the record begins in the file (of an old version: in the migrated lines).
+    #[cfg(feature = "search")]
+    pub(crate) fn offset(&self) -> u64 {
+        self.bytes.offset
+    }
+
+    /// Where the record's line begins.
+    #[cfg(feature = "search")]
+    pub(crate) fn line_start(&self) -> u64 {
+        self.bytes.line_start
     }
 
     /// The `timestamp` of the message, if it is a number and stands at the end of the record as Pi writes it: nothing but
@@ -80,9 +104,9 @@ pub(crate) struct Visited {
     pub damage: Vec<crate::storage::Damage>,
 }
 
-struct Visitor<'a> {
-    file: &'a dyn FsFile,
-    visit: &'a mut dyn FnMut(&VisitedEntry<'_>),
+pub(super) struct Visitor<'a> {
+    pub file: &'a dyn FsFile,
+    pub visit: &'a mut dyn FnMut(&VisitedEntry<'_>),
 }
 
 impl LineVisitor for Visitor<'_> {

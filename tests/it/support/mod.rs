@@ -1,10 +1,12 @@
 //! What several tests share.
 
 pub mod cli;
+pub mod counting_fs;
 pub mod exported;
 pub mod fault_fs;
 pub mod fixed;
 pub mod json;
+pub mod messy_root;
 pub mod model_server;
 pub mod plain_session;
 pub mod slow_reader;

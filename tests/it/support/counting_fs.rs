@@ -1,0 +1,110 @@
+//! A file system that counts what is read from session files, and a clock for which all files are old.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use pi_sessions::storage::fs::{FileKind, FileMeta, Fs, FsFile, OpenFor, StdFs};
+use pi_sessions::storage::repo::{Layout, Repo};
+use pi_sessions::storage::{Clock, RandomIds, SystemClock};
+
+/// Bytes read, by path.
+type Counts = Arc<Mutex<BTreeMap<PathBuf, u64>>>;
+
+#[derive(Clone, Debug, Default)]
+pub struct CountingFs(Counts);
+
+#[derive(Debug)]
+struct CountingFile {
+    inner: Arc<dyn FsFile>,
+    path: PathBuf,
+    counts: Counts,
+}
+
+impl CountingFs {
+    /// What was read since the last call.
+    pub fn take(&self) -> BTreeMap<PathBuf, u64> {
+        std::mem::take(&mut *self.0.lock().expect("no test panics while it counts"))
+    }
+}
+
+impl Fs for CountingFs {
+    fn open(&self, path: &Path, how: OpenFor) -> io::Result<Arc<dyn FsFile>> {
+        Ok(Arc::new(CountingFile { inner: StdFs.open(path, how)?, path: path.to_owned(), counts: self.0.clone() }))
+    }
+    fn metadata(&self, path: &Path) -> io::Result<FileMeta> {
+        StdFs.metadata(path)
+    }
+    fn link_metadata(&self, path: &Path) -> io::Result<FileMeta> {
+        StdFs.link_metadata(path)
+    }
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
+        StdFs.read_dir(path)
+    }
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        StdFs.create_dir_all(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        StdFs.rename(from, to)
+    }
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        StdFs.hard_link(from, to)
+    }
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        StdFs.remove_file(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        StdFs.sync_dir(path)
+    }
+    fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
+        StdFs.canonicalize(path)
+    }
+}
+
+impl FsFile for CountingFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let len = self.inner.read_at(buffer, offset)?;
+        *self.counts.lock().expect("no test panics while it counts").entry(self.path.clone()).or_default() += len as u64;
+        Ok(len)
+    }
+    fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.append(bytes)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.inner.sync_data()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.inner.set_len(len)
+    }
+    fn metadata(&self) -> io::Result<FileMeta> {
+        self.inner.metadata()
+    }
+    fn set_mode(&self, mode: u32) -> io::Result<()> {
+        self.inner.set_mode(mode)
+    }
+    fn lock(&self) -> io::Result<()> {
+        self.inner.lock()
+    }
+    fn try_lock(&self) -> io::Result<bool> {
+        self.inner.try_lock()
+    }
+    fn unlock(&self) -> io::Result<()> {
+        self.inner.unlock()
+    }
+}
+
+/// A clock that is ahead, so that no file was changed just now.
+#[derive(Debug)]
+struct LaterClock;
+
+impl Clock for LaterClock {
+    fn now_ms(&self) -> i64 {
+        SystemClock.now_ms() + 3_600_000
+    }
+}
+
+/// A root whose files are old.
+pub fn settled_repo(fs: Arc<dyn Fs>, root: &Path) -> Repo {
+    Repo::new(fs, Arc::new(LaterClock), Arc::new(RandomIds), root.to_owned(), Layout::Nested)
+}
