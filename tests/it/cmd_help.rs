@@ -29,9 +29,12 @@ Commands:
   path         Prints the entries from the root to the leaf as JSON lines
   context      Shows what the model would see: the active path, compaction applied, as messages
   append       Appends messages or entries, JSON lines on standard input, and prints their ids
+  chat         Talks to a model: a new session, or one that exists
+  resume       Goes on with a session: chat on one that exists
   goto         Moves the leaf: the next entry hangs from there
   fork         Makes a new session of a path and prints the new file's path
   import       Imports sessions of Claude Code, Codex, opencode, or of Pi from elsewhere
+  compact      Compacts the context: a summary takes the place of older messages
   name         Shows, sets or clears the name of a session
   label        Shows, sets or clears labels; a label names an entry
   model        Shows or sets the model that the session goes on with
@@ -67,9 +70,12 @@ Commands:
   path         Prints the entries from the root to the leaf as JSON lines
   context      Shows what the model would see: the active path, compaction applied, as messages
   append       Appends messages or entries, JSON lines on standard input, and prints their ids
+  chat         Talks to a model: a new session, or one that exists
+  resume       Goes on with a session: chat on one that exists
   goto         Moves the leaf: the next entry hangs from there
   fork         Makes a new session of a path and prints the new file's path
   import       Imports sessions of Claude Code, Codex, opencode, or of Pi from elsewhere
+  compact      Compacts the context: a summary takes the place of older messages
   name         Shows, sets or clears the name of a session
   label        Shows, sets or clears labels; a label names an entry
   model        Shows or sets the model that the session goes on with

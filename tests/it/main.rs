@@ -30,6 +30,7 @@ mod crash;
 mod files;
 mod golden;
 mod llm;
+mod long_session;
 mod pi_continue;
 mod process;
 mod processes;
