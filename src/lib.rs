@@ -33,6 +33,7 @@
 //!   `visit` passes over a file.
 //! - `llm` (feature `models`): a trait for providers, and one file for each wire protocol.
 //! - [`compaction`]: where to cut, what a summary is asked, and the summary that needs no model.
+//! - `export` (feature `export`): a session as one HTML page, as Markdown or as JSON, with secrets taken out if asked.
 //! - [`import`]: sessions of other programs as entries of ours; one file for each format, pure.
 //! - `agent` (feature `models`): the loop between model and tools, and the harness that keeps it in a session.
 //! - `cli` (feature `cli`): the command `pi-sessions`.
@@ -48,7 +49,8 @@
 //! # How to add
 //! - An entry type: a variant of [`session::entry::EntryKind`]; the compiler lists every place to visit. Then a line in
 //!   the round-trip test and a fixture.
-//! - A format to import: one file in `import`, one line in its list, fixtures.
+//! - A format to import: one file in `import`, one line in its list, fixtures. One to export to: one file in `export` and
+//!   one line in its list.
 //! - A provider: one file in `llm`. A tool: one file in `agent::tools`. A command: one file in `cli::commands`, three
 //!   lines in its `mod.rs`, and `tests/it/cmd_<name>.rs`.
 //!
@@ -84,6 +86,8 @@ pub mod agent;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod compaction;
+#[cfg(feature = "export")]
+pub mod export;
 pub mod import;
 #[cfg(feature = "models")]
 pub mod llm;

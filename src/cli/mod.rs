@@ -26,6 +26,7 @@ mod folder;
 mod importing;
 mod interrupt;
 mod invocation;
+mod output_file;
 mod refer;
 pub mod surroundings;
 mod text;

@@ -40,6 +40,7 @@ Commands:
   model        Shows or sets the model that the session goes on with
   move         Gives a session another folder to work in, and moves its file there
   delete       Moves sessions to the trash
+  export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
   completions  Prints a script that completes commands in a shell
   config       Shows what is in force, and from where
@@ -81,6 +82,7 @@ Commands:
   model        Shows or sets the model that the session goes on with
   move         Gives a session another folder to work in, and moves its file there
   delete       Moves sessions to the trash
+  export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
   completions  Prints a script that completes commands in a shell
   config       Shows what is in force, and from where

@@ -193,7 +193,7 @@ fn no_input_panics_or_hangs() {
     let version_2 =
         String::from_utf8_lossy(&bases[0]).replace("\"version\":3", "\"version\":2").replace("\"user\"", "\"hookMessage\"");
     bases.push(version_2.into_bytes());
-    for case in 0..2_000u64 {
+    for case in 0..10_000u64 {
         let mut noise = Noise(case);
         noise.below(1);
         let mut bytes = bases[noise.below(bases.len())].clone();

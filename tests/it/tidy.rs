@@ -4,14 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a module of the crate may name, besides itself.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("session", &[]),
     ("storage", &["session"]),
     ("llm", &["session"]),
+    ("export", &["session"]),
     ("import", &["session"]),
     ("compaction", &["session", "llm"]),
     ("agent", &["session", "storage", "llm", "compaction"]),
-    ("cli", &["session", "storage", "llm", "compaction", "agent", "import"]),
+    ("cli", &["session", "storage", "llm", "compaction", "agent", "export", "import"]),
 ];
 
 /// What may lie in the top folder, besides files and folders whose names begin with a dot.

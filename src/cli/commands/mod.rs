@@ -16,6 +16,7 @@ mod completions;
 mod config;
 mod context;
 mod delete;
+mod export;
 mod fork;
 mod goto;
 mod import;
@@ -50,6 +51,7 @@ pub enum Command {
     Model(model::ModelArgs),
     Move(move_::MoveArgs),
     Delete(delete::DeleteArgs),
+    Export(export::ExportArgs),
     Check(check::CheckArgs),
     Completions(completions::CompletionsArgs),
     Config(config::ConfigArgs),
@@ -80,6 +82,7 @@ impl Command {
             Self::Model(args) => model::run(&args, invocation),
             Self::Move(args) => move_::run(&args, invocation),
             Self::Delete(args) => delete::run(&args, invocation),
+            Self::Export(args) => export::run(&args, invocation),
             Self::Check(args) => check::run(&args, invocation),
             Self::Completions(args) => completions::run(&args, invocation),
             Self::Config(args) => config::run(&args, invocation),

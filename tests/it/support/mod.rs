@@ -1,6 +1,7 @@
 //! What several tests share.
 
 pub mod cli;
+pub mod exported;
 pub mod fault_fs;
 pub mod fixed;
 pub mod json;
