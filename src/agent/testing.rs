@@ -106,6 +106,9 @@ impl FsFile for WatchedFile {
     fn try_lock(&self) -> io::Result<bool> {
         self.0.try_lock()
     }
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        self.0.try_lock_shared()
+    }
     fn unlock(&self) -> io::Result<()> {
         self.0.unlock()
     }

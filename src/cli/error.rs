@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::storage::StorageError;
-use crate::storage::reference::ReferenceError;
+use crate::storage::reference::{Candidate, ReferenceError};
 
 /// What sort of error it is; its name stands in `--json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +184,7 @@ impl From<StorageError> for CliError {
             | StorageError::Exists(_)
             | StorageError::Incoming(_)
             | StorageError::Replaced(_)
+            | StorageError::Moved { .. }
             | StorageError::WriteFailed { .. }
             | StorageError::TooLong(_)
             | StorageError::TooManyEntries(_) => (ErrorKind::Io, None),
@@ -205,18 +206,25 @@ impl From<ReferenceError> for CliError {
     fn from(error: ReferenceError) -> Self {
         let kind = if error.is_ambiguous() { ErrorKind::Ambiguous } else { ErrorKind::NotFound };
         let hints: Vec<_> = match &error {
-            ReferenceError::NoSessionHere | ReferenceError::NoSuchFile(_) => vec!["pi-sessions list --all".to_owned()],
-            ReferenceError::UnknownEntry { candidates, .. } if candidates.is_empty() => vec!["pi-sessions tree".to_owned()],
+            ReferenceError::NoSessionHere | ReferenceError::NoSuchFile(_) | ReferenceError::NotAFile(_) => {
+                vec!["pi-sessions list --all".to_owned()]
+            }
             ReferenceError::UnknownSession { candidates, .. } if candidates.is_empty() => {
                 vec!["pi-sessions list --all".to_owned()]
             }
-            other => other.candidates().iter().map(|candidate| format!("{} ({})", candidate.name, candidate.text)).collect(),
+            other => other.candidates().iter().map(candidate_text).collect(),
         };
         match error {
             ReferenceError::Storage(error) => error.into(),
             other => hints.into_iter().fold(Self::new(kind, other.to_string()), Self::hint),
         }
     }
+}
+
+/// What may have been meant, and how it begins if it says anything.
+fn candidate_text(candidate: &Candidate) -> String {
+    let Candidate { name, text } = candidate;
+    if text.is_empty() { name.clone() } else { format!("{name} ({text})") }
 }
 
 /// A cause of which only the text is left.

@@ -15,7 +15,7 @@ use crate::session::tree::EntryIndex;
 use crate::storage::StorageError;
 use crate::storage::handle::Session;
 use crate::storage::lock::OwnerLock;
-use crate::storage::reference::{resolve_entry, resolve_session};
+use crate::storage::reference::{ReferenceError, resolve_entry, resolve_session};
 use crate::storage::repo::Repo;
 
 /// The file of the session that is meant; the latest of this folder where none is named.
@@ -67,9 +67,23 @@ pub(super) fn note_stray_tail(invocation: &mut Invocation<'_>, session: &Session
 /// The entry that is meant; the leaf where none is named, which may be before the first entry.
 pub(super) fn find_entry(session: &Session, reference: Option<&str>) -> Result<Option<EntryIndex>, CliError> {
     match reference {
-        Some(reference) => Ok(Some(resolve_entry(session, reference)?)),
+        Some(reference) => Ok(Some(find_named_entry(session, reference)?)),
         None => Ok(session.leaf()),
     }
+}
+
+/// The entry that is meant. Where nothing like it exists, the tree shows what does.
+pub(super) fn find_named_entry(session: &Session, reference: &str) -> Result<EntryIndex, CliError> {
+    resolve_entry(session, reference).map_err(|error| {
+        let is_of_storage = matches!(error, ReferenceError::Storage(_));
+        let error = CliError::from(error);
+        match session.read().path() {
+            Some(path) if !is_of_storage && error.hints().is_empty() => {
+                error.hint(format!("pi-sessions tree {}", quote(&path.to_string_lossy())))
+            }
+            Some(_) | None => error,
+        }
+    })
 }
 
 /// The name of a session.

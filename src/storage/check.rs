@@ -327,8 +327,10 @@ impl Check<'_> {
                 self.at(index, FaultKind::DuplicateId, message);
             } else if let Some(parent) = tree.parent_id(index).filter(|_| tree.is_orphan(index)) {
                 let below = count_below(&children, index, &mut counted);
-                let message =
-                    format!("the parent is not in the file, so {below} entries are cut off from what was before: {parent}");
+                let message = format!(
+                    "the parent is not in the file, so {} cut off from what was before: {parent}",
+                    counted_entries(below, "is", "are")
+                );
                 self.at(index, FaultKind::MissingParent, message);
             }
         }
@@ -367,10 +369,21 @@ impl Check<'_> {
             let ring = &walk[from..];
             let Some(first) = ring.iter().min().copied() else { continue };
             let below = count_below(children, first, counted);
-            let message = format!("the parents of {} entries form a ring; {below} entries have no way to a root", ring.len());
+            let message = match ring.len() {
+                1 => format!("the entry is its own parent; {} no way to a root", counted_entries(below, "has", "have")),
+                len => format!(
+                    "the parents of {len} entries form a ring; {} no way to a root",
+                    counted_entries(below, "has", "have")
+                ),
+            };
             self.at(first, FaultKind::Cycle, message);
         }
     }
+}
+
+/// "1 entry is", "2 entries are".
+fn counted_entries(count: usize, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 entry {one}") } else { format!("{count} entries {many}") }
 }
 
 /// How many entries hang from `index`, itself included. `seen` holds those that were counted for others, which nothing

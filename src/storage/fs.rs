@@ -164,6 +164,12 @@ pub trait FsFile: Send + Sync + Debug {
     /// What the system says.
     fn try_lock(&self) -> io::Result<bool>;
 
+    /// Takes the lock together with others who take it so, if nobody has the exclusive one; false if somebody has.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn try_lock_shared(&self) -> io::Result<bool>;
+
     /// Frees the lock.
     ///
     /// # Errors
@@ -337,6 +343,14 @@ mod std_fs {
 
         fn try_lock(&self) -> io::Result<bool> {
             match self.0.try_lock() {
+                Ok(()) => Ok(true),
+                Err(TryLockError::WouldBlock) => Ok(false),
+                Err(TryLockError::Error(error)) => Err(error),
+            }
+        }
+
+        fn try_lock_shared(&self) -> io::Result<bool> {
+            match self.0.try_lock_shared() {
                 Ok(()) => Ok(true),
                 Err(TryLockError::WouldBlock) => Ok(false),
                 Err(TryLockError::Error(error)) => Err(error),

@@ -7,6 +7,8 @@
 //! - Whoever has the lock of the file at the path is the owner, whatever the file says.
 //! - The file is removed while its lock is held, and who gets a lock checks that the file is still at the path. So two
 //!   owners never exist.
+//! - An owner's lock is exclusive. Who only looks takes a shared one for a moment, so a look is never mistaken for an
+//!   owner.
 //!
 //! # Crash
 //! The system frees the lock of a dead owner; the file that stays is taken over by the next one.
@@ -14,12 +16,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use crate::storage::StorageError;
 use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
 
 /// The longest mark that is read.
 const MAX_MARK_BYTES: u64 = 4096;
+
+/// How often an owner-to-be tries again because of those who look, each of whom is done after two calls.
+const MAX_TRIES: usize = 10_000;
 
 /// The lock of a session's owner. Dropping it gives the session free.
 #[derive(Debug)]
@@ -37,9 +43,17 @@ impl OwnerLock {
     pub fn take(fs: &Arc<dyn Fs>, session: &Path, mark: &str) -> Result<Self, StorageError> {
         let path = lock_path(session);
         let io = |source| StorageError::io("lock", &path, source);
+        let mut tries = 0;
         loop {
             let file = fs.open(&path, OpenFor::CreateOrOpen).map_err(io)?;
             if !file.try_lock().map_err(io)? {
+                // A shared lock beside the one that was in the way shows that nobody owns the session.
+                if tries < MAX_TRIES && file.try_lock_shared().map_err(io)? {
+                    drop(file);
+                    tries += 1;
+                    thread::yield_now();
+                    continue;
+                }
                 return Err(StorageError::Busy { owner: read_mark(&*file), path: session.to_owned() });
             }
             let here = fs.metadata(&path).map(|meta| meta.identity).ok();
@@ -61,12 +75,12 @@ impl OwnerLock {
     pub fn owner(fs: &dyn Fs, session: &Path) -> Result<Option<String>, StorageError> {
         let path = lock_path(session);
         let io = |source| StorageError::io("lock", &path, source);
-        let file = match fs.open(&path, OpenFor::Append) {
+        let file = match fs.open(&path, OpenFor::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io(error)),
         };
-        if file.try_lock().map_err(io)? {
+        if file.try_lock_shared().map_err(io)? {
             file.unlock().map_err(io)?;
             return Ok(None);
         }

@@ -173,7 +173,7 @@ pub enum StorageError {
     #[error("format 4 of the harness 0.84 to 0.99, which this program does not read: {path}", path = .0.display())]
     Format4(PathBuf),
     /// The file is of a newer version, so it can be read and not changed.
-    #[error("version {version} is newer than {known}, so this session can be read and not changed: {path}", known = crate::session::entry::FORMAT_VERSION, path = path.display())]
+    #[error("{what}, so this session can be read and not changed: {path}", what = newer_version(*version), path = path.display())]
     UnsupportedVersion {
         /// The version of the file.
         version: u64,
@@ -186,6 +186,14 @@ pub enum StorageError {
     /// The file at the path is another session now. Nothing was written.
     #[error("another file took the place of this session: {path}", path = .0.display())]
     Replaced(PathBuf),
+    /// The session has gone to another folder since it was opened. Nothing was written.
+    #[error("the session was moved to {to}, so nothing is written at {path}", to = to.display(), path = path.display())]
+    Moved {
+        /// Where it was opened.
+        path: PathBuf,
+        /// Where it is now.
+        to: PathBuf,
+    },
     /// The write stored only a part, or nothing. It was taken back; the session is as it was.
     #[error("cannot append to {path}", path = path.display())]
     WriteFailed {
@@ -237,6 +245,15 @@ pub enum StorageError {
     /// The operation needs a user message.
     #[error("{0} is not a user message")]
     NotAUserMessage(EntryId),
+}
+
+/// What is said of a version that is not written.
+fn newer_version(version: u64) -> String {
+    match version {
+        // What the header's reader makes of a version that is no number.
+        u64::MAX => "the version is no number".to_owned(),
+        version => format!("version {version} is newer than {}", crate::session::entry::FORMAT_VERSION),
+    }
 }
 
 impl StorageError {

@@ -51,7 +51,7 @@ pub enum ReferenceError {
         turns: usize,
     },
     /// `~K` beyond the root.
-    #[error("{text} is beyond the root, which is {steps} steps away")]
+    #[error("{text} is beyond the root, which is {steps} {word} away", word = if *steps == 1 { "step" } else { "steps" })]
     BeyondRoot {
         /// The reference.
         text: String,
@@ -82,6 +82,9 @@ pub enum ReferenceError {
     /// A path that names no file.
     #[error("there is no file {path}", path = .0.display())]
     NoSuchFile(PathBuf),
+    /// A path that names a folder, a pipe or a device. It is not opened: that could wait for ever.
+    #[error("a session is a regular file, and this is none: {path}", path = .0.display())]
+    NotAFile(PathBuf),
     /// No session is meant by it.
     #[error("there is no session {text:?}")]
     UnknownSession {
@@ -119,6 +122,7 @@ impl ReferenceError {
             | Self::BeyondRoot { .. }
             | Self::NoSessionHere
             | Self::NoSuchFile(_)
+            | Self::NotAFile(_)
             | Self::Storage(_) => &[],
         }
     }
@@ -304,8 +308,9 @@ pub fn resolve_session(repo: &Repo, cwd: &str, text: Option<&str>) -> Result<Pat
         if has_slash || text.ends_with(".jsonl") {
             let path = PathBuf::from(text);
             return match repo.fs().metadata(&path) {
-                Ok(meta) if meta.kind != FileKind::Folder => Ok(path),
-                Ok(_) | Err(_) => Err(ReferenceError::NoSuchFile(path)),
+                Ok(meta) if meta.kind == FileKind::File => Ok(path),
+                Ok(_) => Err(ReferenceError::NotAFile(path)),
+                Err(_) => Err(ReferenceError::NoSuchFile(path)),
             };
         }
         let is_it = |path: &PathBuf| repo.header_of(path).is_some_and(|header| header.id == text);

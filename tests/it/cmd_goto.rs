@@ -80,6 +80,7 @@ moved the leaf from u1 to the beginning
 $ pi-sessions goto one @leaf
 --- stderr
 error: the session has no leaf: it has no entries, or was reset to before the first
+Hint: pi-sessions tree [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_one.jsonl
 --- exit code 2
 "#);
 }
@@ -128,4 +129,20 @@ $ pi-sessions goto zzz u1 --json
 {"error":{"kind":"notFound","message":"there is no session \"zzz\"","hints":["demo (Login bug)"]}}
 --- exit code 2
 "#);
+}
+
+#[test]
+fn an_entry_that_is_not_there_gets_a_hint() {
+    let env = TestEnv::new();
+    let path = env.session("demo", DEMO);
+    for entry in ["t99", "@leaf~99"] {
+        let run = env.run(&format!("goto demo {entry}"));
+        assert_eq!(run.code, 2, "{}", run.stderr);
+        let name = path.file_name().expect("a name").to_string_lossy();
+        assert!(
+            run.stderr.lines().any(|line| line.starts_with("Hint: pi-sessions tree ") && line.ends_with(&*name)),
+            "{}",
+            run.stderr
+        );
+    }
 }

@@ -245,3 +245,19 @@ $ pi-sessions list --limit 2
 ␛[2mnote:␛[0m 2 of 3 sessions are shown (--limit)
 "#);
 }
+
+#[test]
+fn no_row_is_wider_than_the_terminal() {
+    for columns in [50, 60, 80, 100, 200] {
+        let env = TestEnv::new().terminal(columns);
+        env.session("demo", DEMO);
+        assert_eq!(env.run("fork demo").code, 0);
+        for args in ["list --color never", "list --all --color never"] {
+            let run = env.run(args);
+            assert_eq!(run.stdout.lines().filter(|line| line.contains("(fork")).count(), 1, "{}", run.stdout);
+            for line in run.stdout.lines() {
+                assert!(line.chars().count() <= columns, "{columns}: {line}");
+            }
+        }
+    }
+}

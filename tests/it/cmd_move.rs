@@ -46,3 +46,18 @@ Hint: end the other program first
     assert!(path.exists());
     assert_eq!(env.run("move demo").code, 2);
 }
+
+#[test]
+fn a_session_that_works_there_already_is_left_alone() {
+    let env = TestEnv::new();
+    let path = env.session("demo", DEMO);
+    let before = std::fs::read(&path).expect("the session");
+    assert_snapshot!(env.run("move demo --cwd ."), @r#"
+$ pi-sessions move demo --cwd .
+[TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl
+--- stderr
+demo works there already: /home/me/project
+"#);
+    assert_eq!(std::fs::read(&path).expect("the session"), before);
+    assert_eq!(std::fs::read_dir(path.parent().expect("a folder")).expect("the folder").count(), 1, "no backup");
+}

@@ -116,3 +116,15 @@ fn damage_is_told_and_the_rest_is_shown() {
     assert!(run.stdout.contains(r#""messageCount":8"#), "{run}");
     assert_snapshot!(run.stderr, @"warning: 1 line cannot be read as it should; pi-sessions check demo tells where");
 }
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_not_opened() {
+    let env = TestEnv::new();
+    for path in ["/dev/null", "/dev/"] {
+        let run = env.run(&format!("show {path}"));
+        assert_eq!(run.code, 2, "{}", run.stderr);
+        let expect = format!("error: a session is a regular file, and this is none: {path}");
+        assert_eq!(run.stderr.lines().next(), Some(&*expect));
+    }
+}

@@ -311,6 +311,31 @@ fn moves_survive_every_fault() {
 }
 
 #[test]
+fn without_hard_links_the_backup_is_a_copy() {
+    for (bytes, cwd) in [(V3, "/q"), (V3, "/p"), (V1, "/q"), (V2, "/p")] {
+        let world = || {
+            let world = World::with(bytes);
+            world.fs.refuse_links();
+            world
+        };
+        sweep(&world, &|world| {
+            let moved = world.repo.relocate(Path::new(FILE), cwd)?;
+            assert_eq!(world.fs.get(&moved.backup).as_deref(), Some(bytes.as_bytes()));
+            let mut session = world.repo.open(&moved.path)?;
+            assert_eq!(session.header().cwd, cwd);
+            world.append(&mut session, &["[a]"])
+        });
+    }
+    for bytes in [V1, V2] {
+        let mut world = World::with(bytes);
+        world.fs.refuse_links();
+        let mut session = world.open().expect("a session");
+        world.append(&mut session, &["[a]"]).expect("an upgrade");
+        assert_eq!(world.fs.get(Path::new(&format!("{FILE}.bak"))).as_deref(), Some(bytes.as_bytes()));
+    }
+}
+
+#[test]
 fn deletes_survive_every_fault() {
     sweep(&|| World::with(V3), &|world| {
         world.deleted.push("s1".to_owned());

@@ -226,6 +226,28 @@ fn a_removed_session_is_written_again_with_what_others_appended() {
 }
 
 #[test]
+fn a_session_that_was_moved_is_not_written_again_at_its_old_place() {
+    for lines in [[H, E], [V1, V1_E]] {
+        let (_root, repo, path) = place(&lines);
+        let mut opened = repo.open(&path).expect("a session");
+        let mut appended = repo.open(&path).expect("a session");
+        append(&mut appended, "mine");
+        let moved = repo.relocate(&path, "/q").expect("a move");
+        for session in [&mut opened, &mut appended] {
+            match session.append(name("late"), Durability::Synced) {
+                Err(StorageError::Moved { path: from, to }) => assert_eq!((from, to), (path.clone(), moved.path.clone())),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(!path.exists(), "the session would be there twice");
+        // What is gone from there too is written again.
+        fs::remove_file(&moved.path).expect("the file");
+        append(&mut appended, "late");
+        assert_eq!(names(&repo.open(&path).expect("a session")), ["e1", "mine", "late"]);
+    }
+}
+
+#[test]
 fn a_replaced_file_is_refused_unless_it_is_the_same_session() {
     let (_root, repo, path) = place(&[H, E]);
     let mut session = repo.open(&path).expect("a session");

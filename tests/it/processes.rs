@@ -12,7 +12,7 @@ use std::sync::Arc;
 use pi_sessions::session::entry::{Entry, EntryKind, Header, MessageEntry};
 use pi_sessions::session::json::Json;
 use pi_sessions::session::message::Message;
-use pi_sessions::storage::fs::{Fs, StdFs};
+use pi_sessions::storage::fs::{Fs, OpenFor, StdFs};
 use pi_sessions::storage::handle::Session;
 use pi_sessions::storage::jsonl::{JsonlStorage, write_unsaved};
 use pi_sessions::storage::lock::{OwnerLock, lock_path};
@@ -291,6 +291,30 @@ fn the_lock_of_a_killed_owner_is_taken_over() {
     assert_eq!(std::fs::read_to_string(lock_path(&path)).expect("the file stays"), "the child");
     assert_eq!(OwnerLock::owner(&StdFs, &path).expect("a look"), None, "a dead owner is none");
     let _lock = OwnerLock::take(&std_fs(), &path, "me").expect("a free lock");
+    assert_eq!(OwnerLock::owner(&StdFs, &path).expect("a look").as_deref(), Some("me"));
+}
+
+#[test]
+fn a_look_is_not_mistaken_for_an_owner() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s.jsonl");
+    // The mark of an owner that died, which everybody locks.
+    std::fs::write(lock_path(&path), "dead").expect("a file");
+    let look = StdFs.open(&lock_path(&path), OpenFor::Read).expect("a file");
+    assert!(look.try_lock_shared().expect("locks"), "somebody looks");
+    assert_eq!(OwnerLock::owner(&StdFs, &path).expect("a look"), None, "who looks is no owner");
+    let (taken, waits) = std::thread::scope(|scope| {
+        let taker = scope.spawn(|| OwnerLock::take(&std_fs(), &path, "me"));
+        // The look ends when somebody waits for it, or gave up.
+        let mut waits = 0;
+        while !taker.is_finished() && waits < 100 {
+            std::thread::yield_now();
+            waits += 1;
+        }
+        drop(look);
+        (taker.join().expect("no panic"), waits)
+    });
+    assert!(taken.is_ok(), "{taken:?} after {waits} looks");
     assert_eq!(OwnerLock::owner(&StdFs, &path).expect("a look").as_deref(), Some("me"));
 }
 

@@ -9,11 +9,10 @@ use crate::cli::Outcome;
 use crate::cli::args::{CwdArg, SessionArg};
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_entry, open_session};
+use crate::cli::refer::{find_entry, find_named_entry, open_session};
 use crate::cli::text::one_line;
 use crate::cli::view::{count, path_text};
 use crate::storage::fork::{ForkOptions, ForkWhat};
-use crate::storage::reference::resolve_entry;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,7 +55,7 @@ struct View<'a> {
 pub(super) fn run(args: &ForkArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let source = open_session(invocation, args.session.session.as_deref())?;
     let what = match (&args.before, args.all) {
-        (Some(before), _) => ForkWhat::Before(resolve_entry(&source, before)?),
+        (Some(before), _) => ForkWhat::Before(find_named_entry(&source, before)?),
         (None, true) => ForkWhat::All,
         (None, false) => ForkWhat::Path(find_entry(&source, args.at.as_deref())?),
     };

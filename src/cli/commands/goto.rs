@@ -12,11 +12,10 @@ use crate::cli::chat::conversation::Ended;
 use crate::cli::chat::summarizing;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{open_session, refuse_owned};
+use crate::cli::refer::{find_named_entry, open_session, refuse_owned};
 use crate::cli::text::lines;
 use crate::session::tree::EntryIndex;
 use crate::storage::handle::{Navigation, Session, SummaryText};
-use crate::storage::reference::resolve_entry;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,7 +68,7 @@ pub(super) fn run(args: &GotoArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     if !args.force {
         refuse_owned(invocation, &session, "pi-sessions goto --force")?;
     }
-    let target = resolve_entry(&session, &args.entry)?;
+    let target = find_named_entry(&session, &args.entry)?;
     let gone = match args.summarize {
         true => match summarize(session, target, args, invocation)? {
             Some(gone) => gone,

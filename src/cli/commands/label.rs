@@ -9,10 +9,10 @@ use crate::cli::Outcome;
 use crate::cli::args::NamedSessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::open_session;
+use crate::cli::refer::{find_named_entry, open_session};
 use crate::cli::text::{one_line, pad, width};
 use crate::cli::ui::Look;
-use crate::storage::reference::{read_labels, resolve_entry};
+use crate::storage::reference::read_labels;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ pub(super) fn run(args: &LabelArgs, invocation: &mut Invocation<'_>) -> Result<O
         }
         return Ok(Outcome::Done);
     };
-    let target = resolve_entry(&session, entry)?;
+    let target = find_named_entry(&session, entry)?;
     let target_id = session.tree().id(target);
     let wanted = if args.clear { Some("") } else { args.label.as_deref() };
     let label = match wanted {

@@ -154,6 +154,12 @@ fn short_id_len(sessions: &[SessionSummary]) -> usize {
     if matches!(needed, 9 | 14 | 19 | 24) { needed + 1 } else { needed }
 }
 
+/// How much of a title is shown at least.
+const MIN_TITLE_COLUMNS: usize = 10;
+
+/// What marks a fork where its parent's id has no room.
+const FORK_MARK: &str = "  (fork)";
+
 /// One row of the table, without its last column.
 struct Row {
     id: String,
@@ -213,15 +219,16 @@ fn print_table(
     // Long folders must not push the titles out of sight.
     let cwd_limit = columns.map_or(usize::MAX, |columns| (columns / 4).max(12));
     let cwd_columns = widest(cwd, &|row| row.cwd.as_deref().map_or(0, width)).min(cwd_limit);
-    // On a narrow terminal the titles matter more.
-    let with_branches = columns.is_none_or(|columns| columns >= 60);
+    // On a narrow terminal the titles, and what is a fork, matter more: first the branches go, then the folders.
+    let marks_columns = if rows.iter().any(|row| row.fork_of.is_some()) { width(FORK_MARK) } else { 0 };
     let optional = |is_shown: bool, columns: usize| if is_shown { columns + 2 } else { 0 };
-    let used = id_columns
-        + age_columns
-        + messages_columns
-        + 6
-        + optional(with_branches, branches_columns)
-        + optional(with_cwd, cwd_columns);
+    let used_with = |branches: bool, cwd: bool| {
+        id_columns + age_columns + messages_columns + 6 + optional(branches, branches_columns) + optional(cwd, cwd_columns)
+    };
+    let fits = |used: usize| columns.is_none_or(|columns| used + MIN_TITLE_COLUMNS + marks_columns <= columns);
+    let with_branches = columns.is_none_or(|columns| columns >= 60) && fits(used_with(true, with_cwd));
+    let with_cwd = with_cwd && fits(used_with(with_branches, true));
+    let used = used_with(with_branches, with_cwd);
 
     let ui = &mut *invocation.ui;
     let mut head = format!("{}  {}  {messages:>messages_columns$}  ", pad(id, id_columns), pad(age, age_columns));
@@ -240,17 +247,17 @@ fn print_table(
         if with_branches {
             line.push_str(&format!("{:>branches_columns$}  ", row.branches));
         }
-        if let Some(cwd) = &row.cwd {
+        if let Some(cwd) = row.cwd.as_ref().filter(|_| with_cwd) {
             line.push_str(&format!("{}  ", pad(&cut_start(cwd, cwd_columns), cwd_columns)));
         }
         // The parent's id is for who has the room.
         let has_room = columns.is_none_or(|columns| columns >= used + 60);
         let fork = match &row.fork_of {
             Some(parent) if has_room => format!("  (fork of {parent})"),
-            Some(_) => "  (fork)".to_owned(),
+            Some(_) => FORK_MARK.to_owned(),
             None => String::new(),
         };
-        let left = columns.map(|columns| columns.saturating_sub(used + width(&fork)).max(10));
+        let left = columns.map(|columns| columns.saturating_sub(used + width(&fork)).max(MIN_TITLE_COLUMNS));
         let title = cut(&row.title, Some(left.unwrap_or(PIPE_COLUMNS)));
         line.push_str(&row.look.map_or_else(|| title.to_string(), |look| ui.paint(look, &title)));
         line.push_str(&ui.paint(Look::Dim, &fork));

@@ -2,6 +2,7 @@
 //!
 //! # Invariants
 //! - The old bytes stay beside the file as a backup, and the message says where.
+//! - A session that works there already is left alone.
 
 use serde::Serialize;
 
@@ -13,6 +14,7 @@ use crate::cli::invocation::Invocation;
 use crate::cli::refer::find_session;
 use crate::cli::text::one_line;
 use crate::cli::view::path_text;
+use crate::storage::jsonl::JsonlStorage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,12 +42,21 @@ struct View<'a> {
 pub(super) fn run(args: &MoveArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let path = find_session(invocation, Some(&args.session.session))?;
     let cwd = absolute(&invocation.surroundings.cwd, &args.cwd).to_string_lossy().into_owned();
-    let moved = invocation.repo()?.relocate(&path, &cwd)?;
+    let repo = invocation.repo()?;
+    let header = JsonlStorage::read_header(&**repo.fs(), &path)?;
+    let is_there = header.cwd == cwd && path.parent() == Some(&*repo.folder_for(&cwd));
     let ui = &mut *invocation.ui;
-    ui.done(&format!("moved {} to {}; the old file is {}", moved.id, moved.cwd, moved.backup.display()));
-    let path = path_text(&moved.path);
+    let (id, path) = if is_there {
+        ui.done(&format!("{} works there already: {cwd}", header.id));
+        (header.id, path)
+    } else {
+        let moved = repo.relocate(&path, &cwd)?;
+        ui.done(&format!("moved {} to {}; the old file is {}", moved.id, moved.cwd, moved.backup.display()));
+        (moved.id, moved.path)
+    };
+    let path = path_text(&path);
     if ui.is_json() {
-        ui.json(&View { id: &moved.id, path, cwd: &moved.cwd })?
+        ui.json(&View { id: &id, path, cwd: &cwd })?
     } else {
         ui.line(&one_line(&path))?
     }

@@ -41,7 +41,8 @@ pub struct ShowArgs {
 struct View<'a> {
     #[serde(flatten)]
     summary: SummaryView<'a>,
-    version: u64,
+    /// Null when it is no number.
+    version: Option<u64>,
     model: Option<ModelView<'a>>,
     thinking_level: &'a str,
     leaf_id: Option<String>,
@@ -79,7 +80,7 @@ pub(super) fn run(args: &ShowArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         let tokens = facts.stats.tokens;
         invocation.ui.json(&View {
             summary: SummaryView::of(&facts.summary),
-            version: session.header().version,
+            version: known_version(&session),
             model: facts.state.model.as_ref().map(|model| ModelView::of(Some(model))),
             thinking_level: &facts.state.thinking_level,
             leaf_id: session.leaf_id().map(|id| id.to_string()),
@@ -156,7 +157,7 @@ fn print(facts: &Facts, session: &Session, invocation: &mut Invocation<'_>) -> R
     rows.push(("folder", format!("{}{gone}", one_line(&summary.cwd))));
     rows.push(("created", time(&summary.created)));
     rows.push(("activity", time(&crate::session::entry::format_timestamp(summary.modified_ms))));
-    rows.push(("version", session.header().version.to_string()));
+    rows.push(("version", known_version(session).map_or_else(|| "no number".to_owned(), |version| version.to_string())));
     rows.push(("model", model_text(state.model.as_ref()).map_or_else(|| "none".to_owned(), |model| one_line(&model))));
     rows.push(("thinking", one_line(&state.thinking_level)));
     let leaf = match session.leaf() {
@@ -203,4 +204,8 @@ fn print(facts: &Facts, session: &Session, invocation: &mut Invocation<'_>) -> R
         ui.line(&format!("{key}  {value}"))?;
     }
     Ok(())
+}
+
+fn known_version(session: &Session) -> Option<u64> {
+    Some(session.header().version).filter(|version| *version != u64::MAX)
 }

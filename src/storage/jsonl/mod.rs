@@ -167,7 +167,9 @@ impl JsonlStorage {
             self.copy_with_header(header_line, &mut |bytes| rewrite::write_all(file, bytes))
         })?;
         let moved = match self.fs.metadata(&self.path) {
-            Ok(after) if after == before && after.len == self.index.len => rewrite::move_to_backup(&*self.fs, &self.path, target),
+            Ok(after) if after == before && after.len == self.index.len => {
+                rewrite::move_to_backup(&*self.fs, &self.path, target, &before)
+            }
             Ok(_) => Err(StorageError::Replaced(self.path.clone())),
             Err(source) => Err(io(source)),
         };

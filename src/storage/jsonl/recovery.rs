@@ -84,12 +84,22 @@ fn fused_records(line: &[u8], ids: Ids) -> Vec<Range<usize>> {
         if budget == 0 {
             break;
         }
-        match memchr::memmem::find(&line[at + 1..], b"{\"type\":\"") {
-            Some(next) => at += 1 + next,
+        match next_start(line, at + 1) {
+            Some(next) => at = next,
             None => break,
         }
     }
     records
+}
+
+/// Where, from `from` on, an object begins whose first key is `type`.
+fn next_start(line: &[u8], from: usize) -> Option<usize> {
+    let keys = memchr::memmem::find_iter(&line[from..], b"\"type\"");
+    let mut braces = keys.filter_map(|key| {
+        let before = line[..from + key].trim_ascii_end();
+        before.ends_with(b"{").then(|| before.len() - 1)
+    });
+    braces.find(|brace| *brace >= from)
 }
 
 /// Whether the first bytes could begin an entry or a header, and not a block of a message's content.
@@ -148,6 +158,14 @@ mod tests {
         }
         check(&format!("{A}{B}"), &[A, B], Some(DamageKind::Fused));
         check(&format!("{A} {B}{}", &A[..30]), &[A, B], Some(DamageKind::Fused));
+    }
+
+    #[test]
+    fn of_a_fused_line_the_second_record_is_recovered_however_it_is_spaced() {
+        let spaced = B.replacen('{', "{ ", 1).replace("\":", "\" : ").replace(',', " , ");
+        for cut in 1..A.len() {
+            check(&format!("{}{spaced}", &A[..cut]), &[&spaced], Some(DamageKind::Fused));
+        }
     }
 
     #[test]

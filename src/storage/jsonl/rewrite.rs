@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::storage::StorageError;
-use crate::storage::fs::{FileKind, Fs, FsFile, OpenFor};
+use crate::storage::fs::{FileKind, FileMeta, Fs, FsFile, OpenFor};
 
 /// What writes the content of a new file.
 pub type Fill<'a> = dyn FnMut(&dyn FsFile) -> Result<(), StorageError> + 'a;
@@ -108,7 +108,7 @@ pub fn replace_file(
     if after != before || after.len != known_len {
         return Err(StorageError::Replaced(path.to_owned()));
     }
-    let backup = link_as_backup(fs, path, path)?;
+    let backup = back_up(fs, path, path, &before)?;
     if let Err(source) = temporary.rename_to(path) {
         // Or appends would go on into the backup.
         let _ = fs.remove_file(&backup);
@@ -119,12 +119,13 @@ pub fn replace_file(
     Ok(backup)
 }
 
-/// Renames the file at `old` to the first free backup name of `new`, which may be in another folder.
+/// Renames the file at `old`, which is as `known` tells, to the first free backup name of `new`, which may be in another
+/// folder.
 ///
 /// # Errors
-/// What the system says; then `old` is still there.
-pub(crate) fn move_to_backup(fs: &dyn Fs, old: &Path, new: &Path) -> Result<PathBuf, StorageError> {
-    let backup = link_as_backup(fs, old, new)?;
+/// [`StorageError::Replaced`] when it changed meanwhile, and what the system says; then `old` is still there.
+pub(crate) fn move_to_backup(fs: &dyn Fs, old: &Path, new: &Path, known: &FileMeta) -> Result<PathBuf, StorageError> {
+    let backup = back_up(fs, old, new, known)?;
     if let Err(source) = fs.remove_file(old) {
         let _ = fs.remove_file(&backup);
         return Err(StorageError::io("move", old, source));
@@ -135,16 +136,51 @@ pub(crate) fn move_to_backup(fs: &dyn Fs, old: &Path, new: &Path) -> Result<Path
     Ok(backup)
 }
 
-/// Gives the file at `path` a second name: the first free backup name of `named`.
-fn link_as_backup(fs: &dyn Fs, path: &Path, named: &Path) -> Result<PathBuf, StorageError> {
+/// Gives the file at `path`, which is as `known` tells, a second name: the first free backup name of `named`. Where that
+/// cannot be, as on file systems without hard links or on another device, a copy gets the name.
+fn back_up(fs: &dyn Fs, path: &Path, named: &Path, known: &FileMeta) -> Result<PathBuf, StorageError> {
     for backup in backup_names(named) {
         match fs.hard_link(path, &backup) {
             Ok(()) => return Ok(backup),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(StorageError::io("back up", path, error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(StorageError::io("back up", path, error)),
+            Err(_) if is_free(fs, &backup) => {
+                copy_as_backup(fs, path, &backup, known)?;
+                return Ok(backup);
+            }
+            Err(_) => {}
         }
     }
     Err(StorageError::Exists(named.to_owned()))
+}
+
+fn copy_as_backup(fs: &dyn Fs, path: &Path, backup: &Path, known: &FileMeta) -> Result<(), StorageError> {
+    let io = |source| StorageError::io("back up", path, source);
+    let original = fs.open(path, OpenFor::Read).map_err(io)?;
+    create_file(fs, backup, &mut |file| {
+        if known.mode != 0 {
+            file.set_mode(known.mode).map_err(|source| StorageError::io("write", backup, source))?;
+        }
+        let mut block = vec![0; 1 << 20];
+        let mut offset = 0;
+        loop {
+            match original.read_at(&mut block, offset) {
+                Ok(0) => return Ok(()),
+                Ok(len) => {
+                    write_all(file, &block[..len])?;
+                    offset += len as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(io(error)),
+            }
+        }
+    })?;
+    // What was appended since would be in neither file.
+    if fs.metadata(path).map_err(io)? == *known {
+        return Ok(());
+    }
+    let _ = fs.remove_file(backup);
+    Err(StorageError::Replaced(path.to_owned()))
 }
 
 /// `NAME.bak`, `NAME.bak.1`, and so on.
@@ -248,12 +284,14 @@ fn remove_stale(fs: &dyn Fs, session: &Path) {
     }
 }
 
-/// Whether this is the temporary name of a session file, or of the file `named`: `.NAME.jsonl.NUMBER.tmp`.
+/// Whether this is the temporary name of a session file, of a backup, or of the file `named`: `.NAME.jsonl.NUMBER.tmp`.
 fn is_temporary(path: &Path, named: &str) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let parts = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp")).and_then(|name| name.rsplit_once('.'));
     parts.is_some_and(|(name, number)| {
-        (name.ends_with(".jsonl") || name == named) && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        (name.ends_with(".jsonl") || name.contains(".jsonl.bak") || name == named)
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
 

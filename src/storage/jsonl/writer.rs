@@ -9,6 +9,7 @@
 //! - Bytes before the known end are never changed. If the file does not end with a newline, one comes first.
 //! - An entry enters the tree only after its line is written, and synced where that was asked for.
 //! - A write that stores a part is taken back, unless somebody wrote behind it; then a newline closes it.
+//! - A file that is gone is written again, but not when the session was moved: it would be there twice.
 //! - After a failed sync nothing more is written (see [`StorageError::Poisoned`]).
 //!
 //! # Crash
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use crate::session::entry::{Entry, FORMAT_VERSION};
 use crate::session::tree::EntryIndex;
-use crate::storage::fs::{Fs, FsFile, OpenFor};
+use crate::storage::fs::{FileKind, Fs, FsFile, OpenFor};
 use crate::storage::jsonl::reader::{Source, Tail};
 use crate::storage::jsonl::{JsonlStorage, codec, migrate, rewrite};
 use crate::storage::{Durability, Prepare, StorageError};
@@ -140,6 +141,9 @@ impl JsonlStorage {
 
     /// The file is gone: writes the whole session again under its name, never over a file.
     fn write_again(&mut self) -> Result<(), StorageError> {
+        if let Some(to) = self.moved_to() {
+            return Err(StorageError::Moved { path: self.path.clone(), to });
+        }
         // What others appended to the file before it went is in the open one still.
         let len = self.file.metadata().map_err(|source| StorageError::io("read", &self.path, source))?.len;
         if !self.index.extend(&*self.file, &self.path, len)? {
@@ -157,6 +161,17 @@ impl JsonlStorage {
         self.adopt(file)?;
         self.appendable = true;
         Ok(())
+    }
+
+    /// Where the session went when it was moved to the folder of another cwd: such folders lie side by side, and the file
+    /// keeps its name.
+    fn moved_to(&self) -> Option<PathBuf> {
+        let folder = rewrite::folder_of(&self.path);
+        let name = self.path.file_name()?;
+        let beside = self.fs.read_dir(folder.parent()?).unwrap_or_default().into_iter();
+        let is_it = |path: &PathBuf| Self::read_header(&*self.fs, path).is_ok_and(|header| header.id == self.index.header.id);
+        let folders = beside.filter(|(path, kind)| path != folder && matches!(kind, FileKind::Folder | FileKind::Link));
+        folders.map(|(path, _)| path.join(name)).find(is_it)
     }
 
     /// Rewrites a version 1 or 2 file as version 3; the old bytes stay in a backup.

@@ -152,6 +152,7 @@ struct State {
     time: i128,
     handles: u64,
     read_at_most: Option<usize>,
+    has_no_links: bool,
 }
 
 /// The file system; clones are the same one.
@@ -291,6 +292,11 @@ impl FaultFs {
         state.append(file, bytes);
     }
 
+    /// From now on no file gets a second name, as on FAT.
+    pub fn refuse_links(&self) {
+        self.state().has_no_links = true;
+    }
+
     /// From now on a read gives at most so many bytes.
     pub fn read_at_most(&self, len: usize) {
         self.state().read_at_most = Some(len);
@@ -339,8 +345,9 @@ impl FaultFs {
             changes[..cut.kept(changes.len())].iter().for_each(|change| change.apply(&mut names));
         }
         let folders = state.folders.clone();
-        let time = state.time;
-        Self(Arc::new(Mutex::new(State { files, safe_names: names.clone(), names, folders, time, ..State::default() })))
+        let (time, has_no_links) = (state.time, state.has_no_links);
+        let safe_names = names.clone();
+        Self(Arc::new(Mutex::new(State { files, safe_names, names, folders, time, has_no_links, ..State::default() })))
     }
 }
 
@@ -411,6 +418,9 @@ impl Fs for FaultFs {
         let mut state = self.state();
         state.call(false)?;
         let file = state.find(from)?;
+        if state.has_no_links {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         if state.names.contains_key(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -520,6 +530,12 @@ impl FsFile for FaultFile {
             *lock = Some(self.handle);
         }
         Ok(is_free)
+    }
+
+    fn try_lock_shared(&self) -> io::Result<bool> {
+        let mut state = self.fs.state();
+        state.call(false)?;
+        Ok(state.files[self.file].lock.is_none_or(|holder| holder == self.handle))
     }
 
     fn unlock(&self) -> io::Result<()> {
