@@ -79,6 +79,68 @@
 //! # Ok::<(), pi_sessions::StorageError>(())
 //! ```
 //!
+//! # A harness with a tool and a hook
+//! The model here plays given steps; put a provider of [`llm`] in its place. What is said, and what the tool gave, is in
+//! the session when [`prompt`](agent::AgentHarness::prompt) returns.
+//!
+//! ```
+//! # #[cfg(feature = "models")] mod harness {
+//! use std::sync::Arc;
+//!
+//! use pi_sessions::agent::hooks::{HookError, Hooks, ToolCallAnswer, ToolCallEvent};
+//! use pi_sessions::agent::tools::{Tool, ToolInvocation, ToolOutput};
+//! use pi_sessions::agent::{AgentHarness, HarnessOptions};
+//! use pi_sessions::llm::ToolDeclaration;
+//! use pi_sessions::llm::scripted::{Scripted, Step};
+//! use pi_sessions::session::json::Json;
+//! use pi_sessions::Session;
+//!
+//! struct Dice;
+//!
+//! #[async_trait::async_trait]
+//! impl Tool for Dice {
+//!     fn declaration(&self) -> ToolDeclaration {
+//!         let parameters = Json::parse(r#"{"type":"object","properties":{"sides":{"type":"integer"}}}"#).expect("JSON");
+//!         ToolDeclaration { name: "dice".into(), description: "Throws a dice".into(), parameters }
+//!     }
+//!     async fn run(&self, _call: ToolInvocation<'_>) -> ToolOutput {
+//!         ToolOutput::text("4")
+//!     }
+//! }
+//!
+//! struct SixSidesOnly;
+//!
+//! #[async_trait::async_trait]
+//! impl Hooks for SixSidesOnly {
+//!     async fn tool_call(&self, event: &ToolCallEvent) -> Result<ToolCallAnswer, HookError> {
+//!         let block = event.input.as_str() != r#"{"sides":6}"#;
+//!         Ok(ToolCallAnswer { block, reason: block.then(|| "a dice has six sides".into()) })
+//!     }
+//! }
+//!
+//! pub async fn play(session: Session) -> Result<String, pi_sessions::agent::AgentError> {
+//!     let sides = |json| Json::parse(json).expect("JSON");
+//!     let steps = [Step::call("dice", sides(r#"{"sides":7}"#)), Step::call("dice", sides(r#"{"sides":6}"#)), Step::text("A four.")];
+//!     let mut options = HarnessOptions::new(Arc::new(Scripted::new(steps)), Scripted::model());
+//!     options.tools.push(Arc::new(Dice));
+//!     options.hooks.push(Arc::new(SixSidesOnly));
+//!     let harness = AgentHarness::new(session, options)?;
+//!     let outcome = harness.prompt("Throw a dice.").await?;
+//!     harness.close()?;
+//!     Ok(outcome.answer_text())
+//! }
+//! # }
+//! # #[cfg(feature = "models")] {
+//! # use pi_sessions::storage::{RandomIds, SystemClock, memory::MemoryStorage};
+//! # use std::sync::Arc;
+//! # let header = pi_sessions::session::entry::Header { version: 3, id: "dice".into(), ..Default::default() };
+//! # let storage = Box::new(MemoryStorage::new(header));
+//! # let session = pi_sessions::Session::new(storage, Arc::new(SystemClock), Arc::new(RandomIds));
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+//! # assert_eq!(runtime.block_on(harness::play(session)).expect("it plays"), "A four.");
+//! # }
+//! ```
+//!
 //! # Three sizes
 //! Everything (default); the library with models and without the command (`--no-default-features --features models`); the
 //! session core alone (`--no-default-features`): no async runtime, no HTTP. The listing cache and search (feature

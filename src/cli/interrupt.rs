@@ -31,11 +31,6 @@ impl Interrupts {
             std::future::pending::<()>().await;
         }
     }
-
-    /// Forgets the interrupts that came so far; whether there were any.
-    pub(super) fn forget(&mut self) -> bool {
-        std::iter::from_fn(|| self.0.try_recv().ok()).count() > 0
-    }
 }
 
 impl Drop for Interrupts {

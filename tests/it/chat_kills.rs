@@ -209,7 +209,7 @@ fn a_full_disk_loses_nothing_that_was_said() {
             assert!(unsaved.iter().all(|path| told.contains(&*path.to_string_lossy())), "{context}: the file is named");
         }
         if kept.iter().any(|entry| is_role(entry, "user")) {
-            assert_eq!(requests > 0, true, "{context}");
+            assert!(requests > 0, "{context}");
             goes_on(&env, &context);
         } else {
             assert_eq!(requests, 0, "{context}: nothing is sent that was not written");
@@ -217,4 +217,25 @@ fn a_full_disk_loses_nothing_that_was_said() {
     }
     sizes.dedup();
     assert!(sizes.len() >= 3, "the limits cut at different entries: {sizes:?}");
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_stops_the_turn_and_keeps_what_was_done() {
+    use std::io::{BufRead as _, BufReader};
+
+    let server = ModelServer::start([calls("c1", "bash", r#"{"command":"echo begun; sleep 60"}"#)]);
+    let env = place(&server);
+    let mut child = command(&env, COMMAND).args(["chat", "--json", "-p", PROMPT]).spawn().expect("the command");
+    let mut events = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let is_at_work = |line: &String| line.contains("tool_execution_update");
+    events.by_ref().map(|line| line.expect("text")).find(is_at_work).expect("the tool has begun");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success());
+    let rest: Vec<_> = events.map(|line| line.expect("text")).collect();
+    assert_eq!(child.wait().expect("an end").code(), Some(130), "{rest:?}");
+    assert!(rest.last().is_some_and(|line| line.contains(r#""reason":"aborted""#)), "{rest:?}");
+    drop(server);
+    let (calls, results) = calls_and_results(&entries(&files(&env, ".jsonl")[0]));
+    assert_eq!((calls.len(), calls == results), (1, true));
+    goes_on(&env, "after Ctrl-C");
 }

@@ -334,8 +334,10 @@ Hint: the project has moved: pi-sessions move demo --cwd DIR
     let run = env.run("chat demo -p 'write here.txt x' --cwd .");
     assert_eq!(run.code, 0, "{run}");
     assert!(env.path().join("project/here.txt").exists());
-    let run = env.run("chat demo -p hi --cwd nowhere");
-    assert_eq!(run.code, 2, "{run}");
+    for args in ["chat demo -p hi --cwd nowhere", "chat -p hi --cwd nowhere"] {
+        let run = env.run(args);
+        assert_eq!(run.code, 2, "{run}");
+    }
     let run = env.run("chat demo --fork --cwd . -p 'write forked.txt x'");
     assert!(run.code == 0 && env.path().join("project/forked.txt").exists(), "{run}");
 }

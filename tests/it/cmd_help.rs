@@ -34,7 +34,7 @@ Commands:
   goto         Moves the leaf: the next entry hangs from there
   fork         Makes a new session of a path and prints the new file's path
   import       Imports sessions of Claude Code, Codex, opencode, or of Pi from elsewhere
-  compact      Compacts: a summary takes the place of older messages in the context
+  compact      Compacts the context: a summary takes the place of older messages
   name         Shows, sets or clears the name of a session
   label        Shows, sets or clears labels; a label names an entry
   model        Shows or sets the model that the session goes on with
@@ -76,7 +76,7 @@ Commands:
   goto         Moves the leaf: the next entry hangs from there
   fork         Makes a new session of a path and prints the new file's path
   import       Imports sessions of Claude Code, Codex, opencode, or of Pi from elsewhere
-  compact      Compacts: a summary takes the place of older messages in the context
+  compact      Compacts the context: a summary takes the place of older messages
   name         Shows, sets or clears the name of a session
   label        Shows, sets or clears labels; a label names an entry
   model        Shows or sets the model that the session goes on with

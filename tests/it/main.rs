@@ -33,6 +33,7 @@ mod files;
 mod golden;
 mod listing_cache;
 mod llm;
+mod long_session;
 mod pi_continue;
 mod process;
 mod processes;

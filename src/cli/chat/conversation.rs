@@ -35,7 +35,6 @@ pub struct Conversation {
     /// Lines that were typed while something ran and that wait for its end.
     pub later: VecDeque<String>,
     events: Events,
-    interrupts: Interrupts,
     is_typed_into: bool,
 }
 
@@ -73,13 +72,12 @@ impl Conversation {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let no_threads = |error| CliError::new(ErrorKind::Io, "the system gives no threads").because(error);
         let runtime = runtime.map_err(no_threads)?;
-        let interrupts = Interrupts::listen();
         let Parts { session, in_use, cwd, options } = parts;
         let Made { harness, env } = runtime.block_on(setup.make(session, in_use, cwd, options))?;
         let events = harness.subscribe();
         let printer = Printer::new(show);
         let (harness, later) = (Arc::new(harness), VecDeque::new());
-        Ok(Self { runtime, harness, env, printer, later, events, interrupts, is_typed_into })
+        Ok(Self { runtime, harness, env, printer, later, events, is_typed_into })
     }
 
     /// Runs something to its end.
@@ -88,8 +86,8 @@ impl Conversation {
         work: impl Future<Output = T> + Send + 'static,
         ui: &mut Ui,
     ) -> Result<Ended<T>, CliError> {
-        let Self { runtime, harness, printer, later, events, interrupts, is_typed_into, .. } = self;
-        interrupts.forget();
+        let Self { runtime, harness, printer, later, events, is_typed_into, .. } = self;
+        let mut interrupts = Interrupts::listen();
         let mut typed = TypedLines::new(*is_typed_into);
         runtime.block_on(async {
             let mut task = tokio::spawn(work);

@@ -56,7 +56,7 @@ impl Printer {
 
     /// The next message of the user was typed here, so it is not repeated.
     pub fn expect_typed(&mut self) {
-        self.typed += 1;
+        self.typed = 1;
     }
 
     /// Shows an event.

@@ -5,6 +5,7 @@
 //! - An error ends the round, not the chat.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::agent::harness::{CompactOptions, NavigateOptions, NavigateSummary};
 use crate::agent::{EndReason, RunOutcome};
@@ -25,12 +26,18 @@ use crate::cli::ui::Ui;
 use crate::cli::view::{count, grouped, path_text};
 use crate::llm::ProviderError;
 use crate::session::message::Message;
+use crate::storage::StorageError;
 use crate::storage::fork::{ForkOptions, ForkWhat};
-use crate::storage::fs::FileKind;
+use crate::storage::fs::{FileKind, Fs};
 use crate::storage::handle::Session;
 use crate::storage::lock::OwnerLock;
 use crate::storage::reference::resolve_entry;
 use crate::storage::repo::NewSession;
+
+/// How often a session that somebody holds is asked for again, and after what wait: when a program is killed while it
+/// starts a tool, what becomes the tool has the lock for a moment more.
+const OWNER_TRIES: u32 = 5;
+const OWNER_WAIT: Duration = Duration::from_millis(30);
 
 /// What a chat is told on the command line.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +93,7 @@ impl Opened {
             Some(cwd) => cwd.clone(),
             None => PathBuf::from(&session.header().cwd),
         };
-        if !cwd.is_absolute() || !fs.metadata(&cwd).is_ok_and(|meta| meta.kind == FileKind::Folder) {
+        if !is_folder(&*fs, &cwd) {
             return Err(no_folder(&cwd, options.cwd.is_some(), &name));
         }
         let owner = match session.read().path() {
@@ -98,13 +105,23 @@ impl Opened {
         };
         // What somebody appended before the session was ours.
         session.refresh()?;
+        note_stray_tail(invocation, &session)?;
         Ok(Self { session, cwd, owner, is_new: false })
     }
 }
 
 /// Takes a session for this command. `copy` and `force` are commands that help where somebody else has it.
 pub fn own(path: &Path, copy: &str, force: &str, invocation: &Invocation<'_>) -> Result<OwnerLock, CliError> {
-    OwnerLock::take(&invocation.surroundings.fs, path, &mark(invocation)).map_err(|error| {
+    let take = || OwnerLock::take(&invocation.surroundings.fs, path, &mark(invocation));
+    let mut taken = take();
+    for _ in 0..OWNER_TRIES {
+        if !matches!(taken, Err(StorageError::Busy { .. })) {
+            break;
+        }
+        std::thread::park_timeout(OWNER_WAIT);
+        taken = take();
+    }
+    taken.map_err(|error| {
         let error = CliError::from(error);
         match error.kind {
             ErrorKind::Busy => error.hint(format!("work on a copy: {copy}")).hint(format!("do it all the same: {force}")),
@@ -117,6 +134,10 @@ pub fn own(path: &Path, copy: &str, force: &str, invocation: &Invocation<'_>) ->
 fn mark(invocation: &Invocation<'_>) -> String {
     let since = crate::session::entry::format_timestamp(invocation.now_ms());
     format!("{} since {since}", invocation.surroundings.process)
+}
+
+fn is_folder(fs: &dyn Fs, path: &Path) -> bool {
+    path.is_absolute() && fs.metadata(path).is_ok_and(|meta| meta.kind == FileKind::Folder)
 }
 
 fn no_folder(cwd: &Path, is_asked: bool, name: &str) -> CliError {
@@ -137,6 +158,11 @@ impl<'a, 'b> Rounds<'a, 'b> {
         show: Show,
         invocation: &'a mut Invocation<'b>,
     ) -> Result<Self, CliError> {
+        if let (None, Some(cwd)) = (&opened, &options.cwd)
+            && !is_folder(&*invocation.surroundings.fs, cwd)
+        {
+            return Err(no_folder(cwd, true, ""));
+        }
         let setup = Setup::load(invocation)?;
         let is_typed_into = show == Show::Live && invocation.ui.can_edit_lines();
         Ok(Self { invocation, setup, options, opened, conversation: None, show, is_typed_into, initial: None })
@@ -265,7 +291,6 @@ impl<'a, 'b> Rounds<'a, 'b> {
             self.invocation.ui.note(&format!("a new session with {model}; /help tells the commands"));
             return Ok(());
         };
-        note_stray_tail(self.invocation, &opened.session)?;
         let (recap, messages) = recap(&opened.session)?;
         let name = read_name(&opened.session)?;
         let name = name.get().map_or_else(|| opened.session.header().id.clone(), str::to_owned);
@@ -394,7 +419,7 @@ impl<'a, 'b> Rounds<'a, 'b> {
         if is_summarized && navigation.moved && navigation.summary_id.is_none() {
             ui.note("nothing is left behind, so no summary was written");
         }
-        self.initial = navigation.editor_text;
+        self.initial = navigation.editor_text.map(|text| lines(&text).into_owned());
         Ok(Flow::Go)
     }
 

@@ -6,12 +6,11 @@
 use std::path::PathBuf;
 
 use crate::cli::Outcome;
-use crate::cli::args::CwdArg;
 use crate::cli::chat::printer::Show;
 use crate::cli::chat::rounds::{ChatOptions, Opened, Rounds};
 use crate::cli::config::fields::ThinkingLevel;
 use crate::cli::error::{CliError, ErrorKind};
-use crate::cli::folder::SameFolder;
+use crate::cli::folder::{SameFolder, absolute};
 use crate::cli::invocation::Invocation;
 use crate::cli::refer::open_session;
 use crate::cli::text::{cut, one_line, short};
@@ -30,7 +29,8 @@ Examples:
 const RESUME_EXAMPLES: &str = "\
 Examples:
   pi-sessions resume
-  pi-sessions resume @last -p 'What is left to do?'";
+  pi-sessions resume 019ad3c5
+  pi-sessions resume 'Login bug' --fork -p 'Now the other way'";
 
 /// How many sessions are offered.
 const PICKED: usize = 20;
@@ -87,8 +87,9 @@ struct TalkArgs {
     /// How much the model thinks: off, minimal, low, medium, high or xhigh
     #[arg(long, value_name = "LEVEL", hide_possible_values = true)]
     thinking: Option<ThinkingLevel>,
-    #[command(flatten)]
-    cwd: CwdArg,
+    /// The folder that the tools work in (default: the session's, or the current one)
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
 }
 
 /// Which session it is.
@@ -132,7 +133,7 @@ fn talk(which: Which, args: &TalkArgs, invocation: &mut Invocation<'_>) -> Resul
     let options = ChatOptions {
         model: args.model.clone(),
         thinking: args.thinking.map(|level| level.as_str()),
-        cwd: args.cwd.absolute(&invocation.surroundings.cwd).map(PathBuf::from),
+        cwd: args.cwd.as_ref().map(|cwd| absolute(&invocation.surroundings.cwd, cwd)),
         is_forced: args.force,
     };
     let session = match which {

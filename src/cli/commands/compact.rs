@@ -35,10 +35,11 @@ Examples:
   pi-sessions compact @last --instructions 'Keep the names of the tables'
   pi-sessions compact 019ad3c5 --offline --keep 0 --dry-run --out compaction";
 
-/// Compacts: a summary takes the place of older messages in the context
+/// Compacts the context: a summary takes the place of older messages
 ///
-/// The summary is written by the session's model, or by the one that the configuration names; without a network, and
-/// with --offline, it is made of the entries themselves. Token counts are estimates where no provider reported them.
+/// The messages stay in the file. The summary is written by the session's model, or by the one that the configuration
+/// names; without a network, and with --offline, it is made of the entries themselves. Token counts are estimates where
+/// no provider reported them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompactArgs {

@@ -106,7 +106,7 @@ fn next_start(line: &[u8], from: usize) -> Option<usize> {
 fn looks_like_a_record(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(512)];
     let has = |key: &[u8]| memchr::memmem::find(start, key).is_some();
-    has(b"\"parentId\":") || has(b"\"timestamp\":") || has(b"\"customType\":")
+    has(b"\"parentId\"") || has(b"\"timestamp\"") || has(b"\"customType\"")
 }
 
 fn is_record(bytes: &[u8], ids: Ids) -> bool {

@@ -89,6 +89,7 @@ impl FsFile for CountingFile {
     fn try_lock(&self) -> io::Result<bool> {
         self.inner.try_lock()
     }
+
     fn try_lock_shared(&self) -> io::Result<bool> {
         self.inner.try_lock_shared()
     }
