@@ -20,7 +20,7 @@
 //! An arrow goes down only, and `tests/it/tidy.rs` checks every one of them.
 //!
 //! # The map
-//! - [`session`]: values only. `entry` and `message` are the file format, `json` keeps what nobody asks for as text,
+//! - [`session`]: values only. `entry`, `message` and `usage` are the file format, `json` keeps what nobody asks for as text,
 //!   `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
 //!   `labels` and `stats` fold over entries, `incoming` checks and completes lines that a person or a program wants to
 //!   append, `outline` lays the tree out in rows.
