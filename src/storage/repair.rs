@@ -28,7 +28,9 @@ use crate::session::entry::{EntryKind, EntryType, FORMAT_VERSION};
 use crate::session::json::{escape_controls, well_formed};
 use crate::storage::fs::{FileKind, Fs};
 use crate::storage::jsonl::rewrite::write_all;
-use crate::storage::jsonl::{Head, Ids, JsonlStorage, Members, examine, read_head_slowly, replace_member, upgraded_header};
+use crate::storage::jsonl::{
+    Head, Ids, JsonlStorage, Members, examine, read_head, read_head_behind, read_head_slowly, replace_member, upgraded_header,
+};
 use crate::storage::lock::OwnerLock;
 use crate::storage::repo::id_in_file_name;
 use crate::storage::{DamageKind, SessionRead, StorageError};
@@ -301,9 +303,16 @@ impl RepairPlan {
     /// Mends the text of a record and takes it as an entry; `None` when it is none, and then it goes.
     fn take_record(&mut self, piece: usize) -> Option<Row> {
         let line = self.pieces[piece].line;
+        // As a reader does, which finds the id at the end of a whole line even if its middle is no JSON.
+        let is_whole = self.is_whole_line(&self.pieces[piece]);
         let is_json = self.mend_text(piece);
         let text = well_formed(self.bytes(piece)).into_owned();
-        let kind = match read_head_slowly(&text) {
+        let quick = if is_whole {
+            read_head(text.as_bytes()).or_else(|| read_head_behind(text.as_bytes(), text.as_bytes()))
+        } else {
+            None
+        };
+        let kind = match quick.map_or_else(|| read_head_slowly(&text), Head::Entry) {
             Head::Entry(head) => {
                 let (id, parent) = (head.id.into_owned(), head.parent_id.map(Cow::into_owned));
                 if !is_json {
@@ -326,6 +335,13 @@ impl RepairPlan {
         self.pieces[piece].is_dropped = true;
         self.tell(line, kind, 1);
         None
+    }
+
+    /// Whether a piece is a line of nothing but one record.
+    fn is_whole_line(&self, piece: &Piece) -> bool {
+        let behind = &self.original[piece.record.end..piece.raw.end];
+        let is_alone = piece.record.start == piece.raw.start && matches!(behind, [] | b"\n");
+        piece.text.is_none() && is_alone && self.original[piece.record.clone()].iter().all(|byte| *byte >= 0x20)
     }
 
     /// Makes a record JSON for a strict reader; false when that cannot be.

@@ -43,7 +43,7 @@ pub(crate) enum Head<'a> {
 
 /// Reads the head of a line whose keys come in Pi's order, from the line's first bytes; `None` when they do not, or
 /// when `start` is too short to tell.
-pub(super) fn read_head(start: &[u8]) -> Option<LineHead<'_>> {
+pub(crate) fn read_head(start: &[u8]) -> Option<LineHead<'_>> {
     let mut cursor = Cursor(start.strip_prefix(b"{\"type\":")?);
     let entry_type = EntryType::from_wire(cursor.string()?.as_bytes());
     cursor.eat(b",\"id\":")?;
@@ -84,7 +84,7 @@ pub(super) fn read_head(start: &[u8]) -> Option<LineHead<'_>> {
 /// Reads the head of a `custom` or `custom_message` line of Pi's, which has `id`, `parentId` and `timestamp` last, from
 /// its first and last bytes. The line must be whole: then a match at its end is no part of a string or of an object
 /// inside, because quotes and brackets would not close.
-pub(super) fn read_head_behind<'a>(start: &[u8], end: &'a [u8]) -> Option<LineHead<'a>> {
+pub(crate) fn read_head_behind<'a>(start: &[u8], end: &'a [u8]) -> Option<LineHead<'a>> {
     let mut cursor = Cursor(start.strip_prefix(b"{\"type\":")?);
     let entry_type = match EntryType::from_wire(cursor.string()?.as_bytes()) {
         custom @ (EntryType::Custom | EntryType::CustomMessage) => custom,

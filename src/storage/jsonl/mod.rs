@@ -32,7 +32,7 @@ use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
 use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, StorageError};
 use reader::{Index, Source};
 
-pub(crate) use codec::{Head, Members, decode_entry, read_head_slowly};
+pub(crate) use codec::{Head, Members, decode_entry, read_head, read_head_behind, read_head_slowly};
 pub(crate) use edit::{clear_member, replace_member};
 pub(crate) use migrate::{hash as stable_hash, upgraded_header};
 pub(crate) use recovery::{Ids, examine};
