@@ -26,7 +26,7 @@
 //!   append, `outline` lays the tree out in rows.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
 //!   the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,
-//!   `check` finds every fault, `fs` is the file system behind a trait, `memory` a session without a file, `testing` what
+//!   `check` finds every fault, `repair` writes a mended copy, `fs` is the file system behind a trait, `memory` a session without a file, `testing` what
 //!   the tests of this layer share. `jsonl` is one file:
 //!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
 //!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,

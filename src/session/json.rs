@@ -247,7 +247,7 @@ pub fn well_formed(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 /// Escapes the control characters inside strings; those between values stay.
-fn escape_controls(text: &str) -> String {
+pub(crate) fn escape_controls(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);
     let (mut in_string, mut after_backslash) = (false, false);
     for char in text.chars() {

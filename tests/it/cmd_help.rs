@@ -42,6 +42,7 @@ Commands:
   delete       Moves sessions to the trash
   export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
+  repair       Mends a damaged session and keeps the old bytes beside it
   completions  Prints a script that completes commands in a shell
   config       Shows what is in force, and from where
 
@@ -84,6 +85,7 @@ Commands:
   delete       Moves sessions to the trash
   export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
+  repair       Mends a damaged session and keeps the old bytes beside it
   completions  Prints a script that completes commands in a shell
   config       Shows what is in force, and from where
 

@@ -10,8 +10,11 @@ use pi_sessions::session::labels::{Labels, SessionName};
 use pi_sessions::session::message::{Content, Message};
 use pi_sessions::session::request::{RequestOptions, build_request};
 use pi_sessions::session::tree::EntryIndex;
+use pi_sessions::storage::check::{Severity, check_file};
 use pi_sessions::storage::fork::{ForkOptions, ForkWhat};
+use pi_sessions::storage::fs::Fs;
 use pi_sessions::storage::handle::Session;
+use pi_sessions::storage::repair::{IfHeld, repair_file};
 use pi_sessions::storage::repo::{Layout, NewSession, Repo};
 use pi_sessions::storage::{Durability, StorageError};
 use proptest::prelude::*;
@@ -186,48 +189,101 @@ fn exercise(bytes: &[u8], is_thorough: bool) {
     }
 }
 
-#[test]
-fn no_input_panics_or_hangs() {
+/// Files of every form and version.
+fn bases() -> Vec<Vec<u8>> {
     let mut bases: Vec<_> = files().into_iter().map(|(_, bytes)| bytes).collect();
     bases.push(beginning("pi/v1-long-conversation", 3_000));
     let version_2 =
         String::from_utf8_lossy(&bases[0]).replace("\"version\":3", "\"version\":2").replace("\"user\"", "\"hookMessage\"");
     bases.push(version_2.into_bytes());
-    for case in 0..10_000u64 {
-        let mut noise = Noise(case);
-        noise.below(1);
-        let mut bytes = bases[noise.below(bases.len())].clone();
-        for _ in 0..1 + noise.below(6) {
-            let at = noise.below(bytes.len());
-            match noise.below(7) {
-                0 => bytes[at] = noise.below(256) as u8,
-                1 => drop(bytes.splice(at..at, TOKENS[noise.below(TOKENS.len())].bytes())),
-                2 => drop(bytes.drain(at..(at + noise.below(40)).min(bytes.len()))),
-                3 => {
-                    let piece = bytes[at..(at + noise.below(300)).min(bytes.len())].to_vec();
-                    let to = noise.below(bytes.len());
-                    bytes.splice(to..to, piece);
-                }
-                4 => bytes[at] ^= 1 << noise.below(8),
-                // Ids come to be equal, so that there are cycles and shadowed entries.
-                5 => {
-                    let from = memfind(&bytes, b"\"parentId\":\"", at).or_else(|| memfind(&bytes, b"\"id\":\"", 0));
-                    let to = memfind(&bytes, b"\"id\":\"", noise.below(bytes.len()));
-                    if let (Some(from), Some(to)) = (from, to) {
-                        let id: Vec<_> = bytes[from..].iter().copied().take_while(|byte| *byte != b'"').collect();
-                        let end = to + bytes[to..].iter().take_while(|byte| **byte != b'"').count();
-                        bytes.splice(to..end, id);
-                    }
-                }
-                _ => bytes.truncate(at.max(60)),
+    bases
+}
+
+/// One of the files, changed at random.
+fn mutated(bases: &[Vec<u8>], case: u64) -> Vec<u8> {
+    let mut noise = Noise(case);
+    noise.below(1);
+    let mut bytes = bases[noise.below(bases.len())].clone();
+    for _ in 0..1 + noise.below(6) {
+        let at = noise.below(bytes.len());
+        match noise.below(7) {
+            0 => bytes[at] = noise.below(256) as u8,
+            1 => drop(bytes.splice(at..at, TOKENS[noise.below(TOKENS.len())].bytes())),
+            2 => drop(bytes.drain(at..(at + noise.below(40)).min(bytes.len()))),
+            3 => {
+                let piece = bytes[at..(at + noise.below(300)).min(bytes.len())].to_vec();
+                let to = noise.below(bytes.len());
+                bytes.splice(to..to, piece);
             }
-            if bytes.is_empty() {
-                break;
+            4 => bytes[at] ^= 1 << noise.below(8),
+            // Ids come to be equal, so that there are cycles and shadowed entries.
+            5 => {
+                let from = memfind(&bytes, b"\"parentId\":\"", at).or_else(|| memfind(&bytes, b"\"id\":\"", 0));
+                let to = memfind(&bytes, b"\"id\":\"", noise.below(bytes.len()));
+                if let (Some(from), Some(to)) = (from, to) {
+                    let id: Vec<_> = bytes[from..].iter().copied().take_while(|byte| *byte != b'"').collect();
+                    let end = to + bytes[to..].iter().take_while(|byte| **byte != b'"').count();
+                    bytes.splice(to..end, id);
+                }
             }
+            _ => bytes.truncate(at.max(60)),
         }
+        if bytes.is_empty() {
+            break;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn no_input_panics_or_hangs() {
+    let bases = bases();
+    for case in 0..10_000u64 {
+        let bytes = mutated(&bases, case);
         let outcome = std::panic::catch_unwind(|| exercise(&bytes, case % 3 == 0));
         assert!(outcome.is_ok(), "case {case}: {}", String::from_utf8_lossy(&bytes));
     }
+}
+
+/// Whatever a file is that opens: what a repair leaves is sound, has every entry that could be read, and needs no other.
+#[test]
+fn a_repair_leaves_a_sound_file_and_loses_nothing() {
+    let bases = bases();
+    let mut repaired = 0;
+    for case in 0..3_000u64 {
+        let bytes = mutated(&bases, case);
+        let what = || format!("case {case}: {}", String::from_utf8_lossy(&bytes));
+        let (faults, repo) = repo_with(&bytes);
+        let Ok(before) = repo.open(Path::new(FILE)) else { continue };
+        if before.header().version > 3 {
+            continue;
+        }
+        let fs: Arc<dyn Fs> = Arc::new(faults.clone());
+        let is_damaged = || {
+            let faults = check_file(&fs, Path::new(FILE)).expect("a session");
+            faults.into_iter().find(|fault| fault.severity() == Severity::Damage)
+        };
+        let was_damaged = is_damaged();
+        let done = repair_file(&fs, Path::new(FILE), IfHeld::Refuse).unwrap_or_else(|error| panic!("{error}, {}", what()));
+        assert_eq!(was_damaged.is_some(), done.backup.is_some(), "{was_damaged:?} {:?} {}", done.actions, what());
+        assert_eq!(is_damaged(), None, "{:?} {}", done.actions, what());
+        if let Some(backup) = &done.backup {
+            assert_eq!(faults.get(backup).as_deref(), Some(&*bytes), "{}", what());
+            repaired += 1;
+        }
+        let after = repo.open(Path::new(FILE)).expect("a session");
+        let ids = |session: &Session| session.tree().iter_all().map(|index| session.tree().id(index)).collect::<Vec<_>>();
+        let messages = |session: &Session| -> Vec<String> {
+            let entries = session.tree().iter_all().filter_map(|index| session.read().entry(index).expect("a line"));
+            entries.filter_map(|entry| entry.message().map(|message| format!("{message:?}"))).collect()
+        };
+        let (ids_after, messages_after) = (ids(&after), messages(&after));
+        assert!(ids(&before).iter().all(|id| ids_after.contains(id)), "{:?} {}", done.actions, what());
+        assert!(messages(&before).iter().all(|text| messages_after.contains(text)), "{:?} {}", done.actions, what());
+        let again = repair_file(&fs, Path::new(FILE), IfHeld::Refuse).expect("a session");
+        assert_eq!((again.actions, again.backup), (vec![], None), "{}", what());
+    }
+    assert!(repaired > 1_000, "{repaired}");
 }
 
 /// Behind the next `needle` from `at` on.

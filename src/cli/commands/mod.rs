@@ -27,6 +27,7 @@ mod move_;
 mod name;
 mod new;
 mod path;
+mod repair;
 mod show;
 pub(in crate::cli) mod tree;
 
@@ -53,6 +54,7 @@ pub enum Command {
     Delete(delete::DeleteArgs),
     Export(export::ExportArgs),
     Check(check::CheckArgs),
+    Repair(repair::RepairArgs),
     Completions(completions::CompletionsArgs),
     Config(config::ConfigArgs),
 }
@@ -84,6 +86,7 @@ impl Command {
             Self::Delete(args) => delete::run(&args, invocation),
             Self::Export(args) => export::run(&args, invocation),
             Self::Check(args) => check::run(&args, invocation),
+            Self::Repair(args) => repair::run(&args, invocation),
             Self::Completions(args) => completions::run(&args, invocation),
             Self::Config(args) => config::run(&args, invocation),
         }

@@ -15,7 +15,7 @@ use crate::storage::jsonl::scan::{string_end, value_end};
 
 /// What opening takes from a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LineHead<'a> {
+pub(crate) struct LineHead<'a> {
     /// The wire type.
     pub entry_type: EntryType,
     /// The id.
@@ -30,7 +30,7 @@ pub(super) struct LineHead<'a> {
 
 /// What a line turned out to be, by its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Head<'a> {
+pub(crate) enum Head<'a> {
     /// An entry.
     Entry(LineHead<'a>),
     /// A header (`type` is `session`).
@@ -43,7 +43,7 @@ pub(super) enum Head<'a> {
 
 /// Reads the head of a line whose keys come in Pi's order, from the line's first bytes; `None` when they do not, or
 /// when `start` is too short to tell.
-pub(super) fn read_head(start: &[u8]) -> Option<LineHead<'_>> {
+pub(crate) fn read_head(start: &[u8]) -> Option<LineHead<'_>> {
     let mut cursor = Cursor(start.strip_prefix(b"{\"type\":")?);
     let entry_type = EntryType::from_wire(cursor.string()?.as_bytes());
     cursor.eat(b",\"id\":")?;
@@ -84,7 +84,7 @@ pub(super) fn read_head(start: &[u8]) -> Option<LineHead<'_>> {
 /// Reads the head of a `custom` or `custom_message` line of Pi's, which has `id`, `parentId` and `timestamp` last, from
 /// its first and last bytes. The line must be whole: then a match at its end is no part of a string or of an object
 /// inside, because quotes and brackets would not close.
-pub(super) fn read_head_behind<'a>(start: &[u8], end: &'a [u8]) -> Option<LineHead<'a>> {
+pub(crate) fn read_head_behind<'a>(start: &[u8], end: &'a [u8]) -> Option<LineHead<'a>> {
     let mut cursor = Cursor(start.strip_prefix(b"{\"type\":")?);
     let entry_type = match EntryType::from_wire(cursor.string()?.as_bytes()) {
         custom @ (EntryType::Custom | EntryType::CustomMessage) => custom,
@@ -158,7 +158,7 @@ impl<'a> Cursor<'a> {
 
 /// Reads the head of any line that holds one record, key by key from the left, and stops when it has what it needs.
 /// `line` is well-formed text without white space at its ends.
-pub(super) fn read_head_slowly(line: &str) -> Head<'_> {
+pub(crate) fn read_head_slowly(line: &str) -> Head<'_> {
     let mut entry_type = None;
     let (mut id, mut parent_id, mut role, mut leaf_target) = (None, None, None, None);
     for (key, value) in Members::of(line) {
@@ -205,7 +205,7 @@ fn as_string(value: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The members of an object, by brackets and quotes alone, up to the first place that is no member.
-pub(super) struct Members<'a> {
+pub(crate) struct Members<'a> {
     text: &'a str,
     at: usize,
 }
@@ -262,7 +262,7 @@ impl<'a> Iterator for Members<'a> {
 }
 
 /// Reads a whole line as an entry; `None` when its body is no JSON object, or it has no id.
-pub(super) fn decode_entry(line: &[u8]) -> Option<Entry> {
+pub(crate) fn decode_entry(line: &[u8]) -> Option<Entry> {
     let text = well_formed(line);
     let mut fields = Fields::parse(&text).ok()?;
     let id = fields.take::<EntryId>("id")?;

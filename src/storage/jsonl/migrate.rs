@@ -58,7 +58,7 @@ pub(super) fn read_old(index: &mut Index, file: &[u8]) -> Result<(), StorageErro
 }
 
 /// The header of the upgraded file, as a line.
-pub(super) fn upgraded_header(header_line: &[u8]) -> Vec<u8> {
+pub(crate) fn upgraded_header(header_line: &[u8]) -> Vec<u8> {
     let mut header = decode_header(header_line).unwrap_or_default();
     header.version = FORMAT_VERSION;
     encode_header(&header)
@@ -119,7 +119,7 @@ fn chain_ids(session_id: &str, len: usize) -> Vec<String> {
 }
 
 /// FNV-1a over the id, the place and a salt, then mixed, so that all bits depend on all of them.
-fn hash(session_id: &str, place: u64, salt: u64) -> u64 {
+pub(crate) fn hash(session_id: &str, place: u64, salt: u64) -> u64 {
     let bytes = session_id.bytes().chain(place.to_le_bytes()).chain(salt.to_le_bytes());
     let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     for _ in 0..2 {

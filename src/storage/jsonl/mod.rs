@@ -30,10 +30,12 @@ use crate::session::json::well_formed;
 use crate::session::tree::{EntryHead, EntryIndex, SessionTree};
 use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
 use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, StorageError};
-use codec::Head;
 use reader::{Index, Source};
 
+pub(crate) use codec::{Head, Members, decode_entry, read_head, read_head_behind, read_head_slowly};
 pub(crate) use edit::{clear_member, replace_member};
+pub(crate) use migrate::{hash as stable_hash, upgraded_header};
+pub(crate) use recovery::{Ids, examine};
 #[cfg(feature = "search")]
 pub(crate) use resume::{Pass, ResumePoint, anchor, visit_appended, visit_range, visit_resumable};
 pub(crate) use visit::{VisitedEntry, visit_file};
@@ -152,6 +154,12 @@ impl JsonlStorage {
         rewrite::replace_file(&*self.fs, &self.path, &*self.file, self.index.len, &mut |file| {
             self.copy_with_header(header_line, &mut |bytes| rewrite::write_all(file, bytes))
         })
+    }
+
+    /// Puts what `fill` writes in the place of the file as it was opened. Returns the backup of the old bytes.
+    pub(crate) fn replace_with(&self, fill: &mut rewrite::Fill<'_>) -> Result<PathBuf, StorageError> {
+        let _lock = writer::FileLock::take(self.file.clone(), &self.path)?;
+        rewrite::replace_file(&*self.fs, &self.path, &*self.file, self.index.len, fill)
     }
 
     /// Writes the session under another name with another header; the old file becomes a backup beside it, which is

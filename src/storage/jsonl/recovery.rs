@@ -21,7 +21,7 @@ use crate::storage::jsonl::scan::record_end;
 
 /// What was found in a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Examined {
+pub(crate) struct Examined {
     /// The whole records, in order; each begins with `{` and ends with `}`.
     pub records: Vec<Range<usize>>,
     /// What is wrong with the line; `None` for a good or a blank line.
@@ -30,7 +30,7 @@ pub(super) struct Examined {
 
 /// Whether the entries of a file have ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ids {
+pub(crate) enum Ids {
     /// They do, as from version 2 on.
     Present,
     /// They do not (version 1).
@@ -38,7 +38,7 @@ pub(super) enum Ids {
 }
 
 /// Looks at one line, without its newline.
-pub(super) fn examine(line: &[u8], ids: Ids) -> Examined {
+pub(crate) fn examine(line: &[u8], ids: Ids) -> Examined {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | 0);
     let start = line.iter().take_while(|byte| is_space(byte)).count();
     let end = line.len() - line[start..].iter().rev().take_while(|byte| is_space(byte)).count();
