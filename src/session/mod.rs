@@ -14,3 +14,4 @@ pub mod outline;
 pub mod request;
 pub mod stats;
 pub mod tree;
+pub mod usage_report;

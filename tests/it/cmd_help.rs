@@ -25,6 +25,7 @@ Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
+  stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups
   tree         Draws the tree, the active path marked, with labels and summaries
   path         Prints the entries from the root to the leaf as JSON lines
   context      Shows what the model would see: the active path, compaction applied, as messages
@@ -67,6 +68,7 @@ Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
+  stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups
   tree         Draws the tree, the active path marked, with labels and summaries
   path         Prints the entries from the root to the leaf as JSON lines
   context      Shows what the model would see: the active path, compaction applied, as messages

@@ -25,6 +25,7 @@ mod cmd_name;
 mod cmd_new;
 mod cmd_path;
 mod cmd_show;
+mod cmd_stats;
 mod cmd_tree;
 mod conformance;
 mod crash;

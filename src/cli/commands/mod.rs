@@ -28,6 +28,7 @@ mod name;
 mod new;
 mod path;
 mod show;
+mod stats;
 pub(in crate::cli) mod tree;
 
 /// What is to be done.
@@ -36,6 +37,7 @@ pub enum Command {
     New(new::NewArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
+    Stats(stats::StatsArgs),
     Tree(tree::TreeArgs),
     Path(path::PathArgs),
     Context(context::ContextArgs),
@@ -67,6 +69,7 @@ impl Command {
             Self::New(args) => new::run(&args, invocation),
             Self::List(args) => list::run(&args, invocation),
             Self::Show(args) => show::run(&args, invocation),
+            Self::Stats(args) => stats::run(&args, invocation),
             Self::Tree(args) => tree::run(&args, invocation),
             Self::Path(args) => path::run(&args, invocation),
             Self::Context(args) => context::run(&args, invocation),
