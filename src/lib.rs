@@ -23,7 +23,8 @@
 //! - [`session`]: values only. `entry` and `message` are the file format, `json` keeps what nobody asks for as text,
 //!   `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
 //!   `labels` and `stats` fold over entries, `incoming` checks and completes lines that a person or a program wants to
-//!   append, `outline` lays the tree out in rows, `usage_report` adds up many sessions in groups.
+//!   append, `outline` lays the tree out in rows, `usage_report` adds up many sessions in groups,
+//!   `parting` compares two branches.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
 //!   the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,
 //!   `check` finds every fault, `usage` reads sessions for a report, `fs` is the file system behind a trait, `memory` a session without a file, `testing` what

@@ -11,6 +11,7 @@ pub mod json;
 pub mod labels;
 pub mod message;
 pub mod outline;
+pub mod parting;
 pub mod request;
 pub mod stats;
 pub mod tree;

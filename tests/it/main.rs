@@ -12,6 +12,7 @@ mod cmd_completions;
 mod cmd_config;
 mod cmd_context;
 mod cmd_delete;
+mod cmd_diff;
 mod cmd_export;
 mod cmd_fork;
 mod cmd_goto;

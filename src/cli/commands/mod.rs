@@ -16,6 +16,7 @@ mod completions;
 mod config;
 mod context;
 mod delete;
+mod diff;
 mod export;
 mod fork;
 mod goto;
@@ -39,6 +40,7 @@ pub enum Command {
     Show(show::ShowArgs),
     Stats(stats::StatsArgs),
     Tree(tree::TreeArgs),
+    Diff(diff::DiffArgs),
     Path(path::PathArgs),
     Context(context::ContextArgs),
     Append(append::AppendArgs),
@@ -71,6 +73,7 @@ impl Command {
             Self::Show(args) => show::run(&args, invocation),
             Self::Stats(args) => stats::run(&args, invocation),
             Self::Tree(args) => tree::run(&args, invocation),
+            Self::Diff(args) => diff::run(&args, invocation),
             Self::Path(args) => path::run(&args, invocation),
             Self::Context(args) => context::run(&args, invocation),
             Self::Append(args) => append::run(&args, invocation),
