@@ -20,13 +20,15 @@
 //! An arrow goes down only, and `tests/it/tidy.rs` checks every one of them.
 //!
 //! # The map
-//! - [`session`]: values only. `entry`, `message` and `usage` are the file format, `json` keeps what nobody asks for as text,
-//!   `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
+//! - [`session`]: values only. `entry`, `message` and `usage` are the file format, `json` keeps what nobody asks for as
+//!   text, `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
 //!   `labels` and `stats` fold over entries, `incoming` checks and completes lines that a person or a program wants to
-//!   append, `outline` lays the tree out in rows.
+//!   append, `outline` lays the tree out in rows, `usage_report` adds up many sessions in groups, `parting` compares two
+//!   branches.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
 //!   the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,
-//!   `check` finds every fault, `repair` writes a mended copy, `fs` is the file system behind a trait, `memory` a session without a file, `testing` what
+//!   `check` finds every fault, `repair` writes a mended copy, `usage` reads sessions for a report, `fs` is the file
+//!   system behind a trait, `memory` a session without a file, `testing` what
 //!   the tests of this layer share. `jsonl` is one file:
 //!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
 //!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,

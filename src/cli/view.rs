@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::session::context::ModelRef;
 use crate::session::entry::{Entry, format_timestamp};
 use crate::session::message::Message;
+use crate::session::stats::Tokens;
 use crate::storage::list::SessionSummary;
 use crate::storage::reference::entry_text;
 
@@ -60,6 +61,29 @@ impl<'a> ModelView<'a> {
         Self {
             provider: model.and_then(|model| model.provider.as_deref()),
             model_id: model.and_then(|model| model.model_id.as_deref()),
+        }
+    }
+}
+
+/// Tokens, and their sum.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TokensView {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    total: u64,
+}
+
+impl TokensView {
+    pub(super) fn of(tokens: Tokens) -> Self {
+        Self {
+            input: tokens.input,
+            output: tokens.output,
+            cache_read: tokens.cache_read,
+            cache_write: tokens.cache_write,
+            total: tokens.total(),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::compaction::plan::{CompactionPlan, CompactionResult};
 use crate::compaction::summary::{CompactionError, Summary, SummaryRequest, SummaryTask};
 use crate::compaction::tokens;
 use crate::session::message::{AssistantMessage, Content, Message, ToolCall, ToolResultMessage};
+use crate::session::parting::file_argument;
 
 /// The most tokens of one summary.
 pub const MAX_TOKENS: u64 = 1_500;
@@ -347,7 +348,7 @@ fn text_of(content: Option<&Content>) -> String {
 
 fn describe_call(call: &ToolCall) -> String {
     let command = || call.arguments.fields()?.get::<String>("command");
-    match files::file_argument(call).or_else(command) {
+    match file_argument(call).or_else(command) {
         Some(what) => format!("{} `{}`", call.name, one_line(&what, LINE_CHARS / 2)),
         None => call.name.clone(),
     }

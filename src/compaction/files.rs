@@ -8,7 +8,8 @@ use std::collections::HashSet;
 
 use crate::session::context::ProjectedMessage;
 use crate::session::json::Json;
-use crate::session::message::{Message, ToolCall};
+use crate::session::message::Message;
+use crate::session::parting::{Touch, touched_file};
 
 /// Characters of file names that a summary holds, for each of the two lists.
 pub const LIST_CHARS: usize = 4_000;
@@ -20,12 +21,6 @@ const MODIFIED_TAG: &str = "modified-files";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileLists {
     touched: Vec<(String, Touch)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Touch {
-    Read,
-    Modified,
 }
 
 impl FileLists {
@@ -121,22 +116,6 @@ fn list_block(tag: &str, latest_first: &[&str], max_chars: usize) -> Option<Stri
         lines.push_str(&format!("\n({more} more)"));
     }
     Some(format!("\n\n<{tag}>\n{lines}\n</{tag}>"))
-}
-
-/// The file that a call reads or modifies.
-fn touched_file(call: &ToolCall) -> Option<(String, Touch)> {
-    let touch = match call.name.to_ascii_lowercase().as_str() {
-        "read" => Touch::Read,
-        "write" | "edit" => Touch::Modified,
-        _ => return None,
-    };
-    file_argument(call).map(|name| (name, touch))
-}
-
-/// The file that a call names.
-pub(crate) fn file_argument(call: &ToolCall) -> Option<String> {
-    let fields = call.arguments.fields()?;
-    fields.get::<String>("path").or_else(|| fields.get("file_path")).filter(|name| !name.is_empty())
 }
 
 /// Takes the blocks that end a summary off it: the summary without them, and what they listed.

@@ -32,11 +32,17 @@ impl Tokens {
         [self.input, self.output, self.cache_read, self.cache_write].iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
-    fn add(&mut self, usage: &Usage) {
-        self.input = self.input.saturating_add(usage.input);
-        self.output = self.output.saturating_add(usage.output);
-        self.cache_read = self.cache_read.saturating_add(usage.cache_read);
-        self.cache_write = self.cache_write.saturating_add(usage.cache_write);
+    /// The tokens of one request.
+    pub fn of(usage: &Usage) -> Self {
+        Self { input: usage.input, output: usage.output, cache_read: usage.cache_read, cache_write: usage.cache_write }
+    }
+
+    /// Adds those of others.
+    pub fn add(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
     }
 }
 
@@ -103,7 +109,7 @@ impl StatsFold {
             | EntryKind::Unknown { .. } => {}
         }
         if let Some(usage) = usage_of(entry) {
-            stats.tokens.add(&usage);
+            stats.tokens.add(Tokens::of(&usage));
             stats.cost += usage.cost.as_ref().map_or(0.0, |cost| cost.total);
         }
     }

@@ -430,9 +430,14 @@ impl SessionTree {
         self.parent(last).is_some()
     }
 
-    /// How many branches the conversation has: its entries (messages but for `system` ones, messages of applications
-    /// and summaries) that no other of them hangs from, directly or by way of other entries. `O(entries)`.
+    /// How many branches the conversation has: the number of its [ends](Self::branch_ends). `O(entries)`.
     pub fn branch_count(&self) -> usize {
+        self.branch_ends().count()
+    }
+
+    /// The ends of the conversation's branches, in file order: its entries (messages but for `system` ones, messages of
+    /// applications and summaries) that no other of them hangs from, directly or by way of other entries. `O(entries)`.
+    pub fn branch_ends(&self) -> impl Iterator<Item = EntryIndex> {
         // What stands above an entry that speaks. Each walk ends where an earlier one went, so an entry is met once.
         let mut above = Seen::new(self.rows.len());
         for index in self.iter().filter(|index| self.speaks(*index)) {
@@ -441,7 +446,7 @@ impl SessionTree {
                 next = self.parent(ancestor);
             }
         }
-        self.iter().filter(|index| self.speaks(*index) && !above.contains(*index)).count()
+        self.iter().filter(move |index| self.speaks(*index) && !above.contains(*index))
     }
 
     /// Whether an entry is a part of the conversation, so that it can be the end of a branch.

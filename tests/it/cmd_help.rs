@@ -25,7 +25,9 @@ Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
+  stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups
   tree         Draws the tree, the active path marked, with labels and summaries
+  diff         Compares two branches: where they part, what each cost and touched, and what was said
   path         Prints the entries from the root to the leaf as JSON lines
   context      Shows what the model would see: the active path, compaction applied, as messages
   append       Appends messages or entries, JSON lines on standard input, and prints their ids
@@ -68,7 +70,9 @@ Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
+  stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups
   tree         Draws the tree, the active path marked, with labels and summaries
+  diff         Compares two branches: where they part, what each cost and touched, and what was said
   path         Prints the entries from the root to the leaf as JSON lines
   context      Shows what the model would see: the active path, compaction applied, as messages
   append       Appends messages or entries, JSON lines on standard input, and prints their ids

@@ -16,6 +16,7 @@ mod completions;
 mod config;
 mod context;
 mod delete;
+mod diff;
 mod export;
 mod fork;
 mod goto;
@@ -29,6 +30,7 @@ mod new;
 mod path;
 mod repair;
 mod show;
+mod stats;
 pub(in crate::cli) mod tree;
 
 /// What is to be done.
@@ -37,7 +39,9 @@ pub enum Command {
     New(new::NewArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
+    Stats(stats::StatsArgs),
     Tree(tree::TreeArgs),
+    Diff(diff::DiffArgs),
     Path(path::PathArgs),
     Context(context::ContextArgs),
     Append(append::AppendArgs),
@@ -69,7 +73,9 @@ impl Command {
             Self::New(args) => new::run(&args, invocation),
             Self::List(args) => list::run(&args, invocation),
             Self::Show(args) => show::run(&args, invocation),
+            Self::Stats(args) => stats::run(&args, invocation),
             Self::Tree(args) => tree::run(&args, invocation),
+            Self::Diff(args) => diff::run(&args, invocation),
             Self::Path(args) => path::run(&args, invocation),
             Self::Context(args) => context::run(&args, invocation),
             Self::Append(args) => append::run(&args, invocation),

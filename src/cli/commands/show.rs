@@ -14,7 +14,7 @@ use crate::cli::invocation::Invocation;
 use crate::cli::refer::{note_stray_tail, open_session};
 use crate::cli::text::{one_line, one_line_start};
 use crate::cli::ui::Look;
-use crate::cli::view::{ModelView, SummaryView, age, count, entry_line, grouped, model_text, path_text, size};
+use crate::cli::view::{ModelView, SummaryView, TokensView, age, count, entry_line, grouped, model_text, path_text, size};
 use crate::session::context::PathState;
 use crate::session::entry::parse_timestamp_ms;
 use crate::session::stats::{SessionStats, StatsFold};
@@ -52,16 +52,6 @@ struct View<'a> {
     forks: Vec<String>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct TokensView {
-    input: u64,
-    output: u64,
-    cache_read: u64,
-    cache_write: u64,
-    total: u64,
-}
-
 /// All that is shown.
 struct Facts {
     summary: SessionSummary,
@@ -77,7 +67,6 @@ pub(super) fn run(args: &ShowArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     let repo = invocation.repo()?;
     let facts = Facts::of(&session, &repo)?;
     if invocation.ui.is_json() {
-        let tokens = facts.stats.tokens;
         invocation.ui.json(&View {
             summary: SummaryView::of(&facts.summary),
             version: known_version(&session),
@@ -85,13 +74,7 @@ pub(super) fn run(args: &ShowArgs, invocation: &mut Invocation<'_>) -> Result<Ou
             thinking_level: &facts.state.thinking_level,
             leaf_id: session.leaf_id().map(|id| id.to_string()),
             branches: facts.summary.branches,
-            tokens: TokensView {
-                input: tokens.input,
-                output: tokens.output,
-                cache_read: tokens.cache_read,
-                cache_write: tokens.cache_write,
-                total: tokens.total(),
-            },
+            tokens: TokensView::of(facts.stats.tokens),
             cost: facts.stats.cost,
             forks: facts.forks.iter().map(|path| path_text(path)).collect(),
         })?;

@@ -1,0 +1,66 @@
+//! Reads sessions for a report of what they hold and cost.
+//!
+//! # Invariants
+//! - Files are read some hundreds at a time, on all cores, and added in the order of their names, which begin with the
+//!   time of creation; so a report does not depend on the machine, and what a fork copied counts for its parent.
+//! - Of each file that was added nothing stays in memory but 16 bytes an entry.
+
+use std::path::Path;
+
+use crate::session::usage_report::{SessionUsage, SessionUsageFold, UsageReport, Wanted};
+use crate::storage::StorageError;
+use crate::storage::fs::{Fs, OpenFor};
+use crate::storage::jsonl::visit_file;
+use crate::storage::list::{ListProgress, Skipped, read_all};
+use crate::storage::repo::Repo;
+
+/// How many files are in memory at once.
+const FILES_AT_ONCE: usize = 256;
+
+/// Reads one session file for a report.
+///
+/// # Errors
+/// When the file cannot be read or is no session.
+pub fn session_usage(fs: &dyn Fs, path: &Path) -> Result<SessionUsage, StorageError> {
+    let file = fs.open(path, OpenFor::Read).map_err(|source| StorageError::io("open", path, source))?;
+    let mut fold = SessionUsageFold::default();
+    let visited = visit_file(&*file, path, &mut |visited| fold.add(visited.entry().as_ref()))?;
+    Ok(fold.finish(&visited.header, &visited.tree))
+}
+
+impl Repo {
+    /// Adds all sessions of the root to a report, each as `wanted` says. `O(bytes of all files)`. What is no session is
+    /// returned.
+    ///
+    /// # Errors
+    /// When the root cannot be read.
+    pub fn add_usage(
+        &self,
+        report: &mut UsageReport,
+        wanted: &mut dyn FnMut(&SessionUsage) -> Wanted,
+        progress: &(dyn Fn(ListProgress) + Sync),
+    ) -> Result<Vec<Skipped>, StorageError> {
+        let (mut files, mut skipped) = self.files_and_skipped()?;
+        // Stable, so that equal names stay in the order of their paths.
+        files.sort_by(|a, b| a.path.file_name().cmp(&b.path.file_name()));
+        let total = files.len();
+        let mut before = 0;
+        for chunk in files.chunks(FILES_AT_ONCE) {
+            let step = |step: ListProgress| progress(ListProgress { done: before + step.done, total });
+            let read = read_all(chunk, &|file| session_usage(&**self.fs(), &file.path), &step);
+            for (file, result) in chunk.iter().zip(read) {
+                match result {
+                    Ok(session) => {
+                        let wanted = wanted(&session);
+                        report.add(&session, wanted);
+                    }
+                    // Deleted since the folder was read.
+                    Err(StorageError::NotFound(_)) => {}
+                    Err(reason) => skipped.push(Skipped { path: file.path.clone(), reason }),
+                }
+            }
+            before += chunk.len();
+        }
+        Ok(skipped)
+    }
+}
