@@ -100,6 +100,12 @@ struct Reading {
 }
 
 impl Repo {
+    /// The same sessions with a cache, which [`Repo::sessions`] uses, and so whatever looks for a session.
+    pub fn with_cache(mut self, cache: ListingCache) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
     /// Lists all sessions of the root as [`Repo::list`] does, and reads only what was written since the last list with
     /// this cache. `progress` counts the files that are read.
     ///

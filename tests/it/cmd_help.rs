@@ -24,6 +24,7 @@ Usage: pi-sessions [OPTIONS] <COMMAND>
 Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
+  search       Finds what was said in the sessions of this folder, on every branch
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
   tree         Draws the tree, the active path marked, with labels and summaries
   path         Prints the entries from the root to the leaf as JSON lines
@@ -66,6 +67,7 @@ Usage: pi-sessions [OPTIONS] <COMMAND>
 Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
+  search       Finds what was said in the sessions of this folder, on every branch
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
   tree         Draws the tree, the active path marked, with labels and summaries
   path         Prints the entries from the root to the leaf as JSON lines

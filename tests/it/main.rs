@@ -24,6 +24,7 @@ mod cmd_move;
 mod cmd_name;
 mod cmd_new;
 mod cmd_path;
+mod cmd_search;
 mod cmd_show;
 mod cmd_tree;
 mod conformance;

@@ -27,6 +27,7 @@ mod move_;
 mod name;
 mod new;
 mod path;
+mod search;
 mod show;
 pub(in crate::cli) mod tree;
 
@@ -35,6 +36,7 @@ pub(in crate::cli) mod tree;
 pub enum Command {
     New(new::NewArgs),
     List(list::ListArgs),
+    Search(search::SearchArgs),
     Show(show::ShowArgs),
     Tree(tree::TreeArgs),
     Path(path::PathArgs),
@@ -66,6 +68,7 @@ impl Command {
         match self {
             Self::New(args) => new::run(&args, invocation),
             Self::List(args) => list::run(&args, invocation),
+            Self::Search(args) => search::run(&args, invocation),
             Self::Show(args) => show::run(&args, invocation),
             Self::Tree(args) => tree::run(&args, invocation),
             Self::Path(args) => path::run(&args, invocation),

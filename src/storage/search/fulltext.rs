@@ -48,7 +48,7 @@ const BLOCKS_AT_ONCE: usize = 64;
 
 const FORMAT: StoreFormat = StoreFormat {
     name: "search",
-    version: 1,
+    version: 2,
     tables: "
         CREATE TABLE file (
             id INTEGER PRIMARY KEY, path BLOB UNIQUE, len INTEGER, modified BLOB, device INTEGER, inode INTEGER,
@@ -182,7 +182,8 @@ impl Search<'_> {
         // One file is told once.
         results.sort_by_key(|(at, result)| (*at, result.is_ok()));
         results.dedup_by_key(|(at, _)| *at);
-        self.finish(results.into_iter().map(|(at, result)| (&files[at], result)))
+        let results = self.finish(results.into_iter().map(|(at, result)| (&files[at], result)));
+        SearchResults { is_indexed: true, ..results }
     }
 }
 
