@@ -5,12 +5,14 @@
 //!   broken one.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::cli::args::GlobalArgs;
 use crate::cli::config::{Config, Root};
 use crate::cli::error::CliError;
 use crate::cli::surroundings::Surroundings;
 use crate::cli::ui::Ui;
+use crate::storage::index::ListingCache;
 use crate::storage::repo::Repo;
 
 /// One run of a command.
@@ -71,8 +73,22 @@ impl<'a> Invocation<'a> {
     pub fn repo(&mut self) -> Result<Repo, CliError> {
         let (_, root) = self.settings()?;
         let (path, layout) = (root.path.clone(), root.layout);
+        let cache = self.cache_dir()?.map(ListingCache::new);
         let around = &self.surroundings;
-        Ok(Repo::new(around.fs.clone(), around.clock.clone(), around.ids.clone(), path, layout))
+        let repo = Repo::new(around.fs.clone(), around.clock.clone(), around.ids.clone(), path, layout);
+        Ok(match cache {
+            Some(cache) => repo.with_cache(cache),
+            None => repo,
+        })
+    }
+
+    /// The folder for what can be made again; `None` where the platform has none or the configuration wants none.
+    ///
+    /// # Errors
+    /// When the configuration is wrong.
+    pub fn cache_dir(&mut self) -> Result<Option<PathBuf>, CliError> {
+        let is_wanted = self.settings()?.0.fields.cache.enabled.unwrap_or(true);
+        Ok(self.surroundings.cache_dir.clone().filter(|_| is_wanted))
     }
 
     /// The folder that the command runs in.

@@ -28,6 +28,8 @@ pub struct Surroundings {
     pub config_dir: Option<PathBuf>,
     /// Where the platform keeps data of this program.
     pub data_dir: Option<PathBuf>,
+    /// Where the platform keeps what this program can make again.
+    pub cache_dir: Option<PathBuf>,
     /// The file system.
     pub fs: Arc<dyn Fs>,
     /// The clock.
@@ -86,6 +88,7 @@ impl Surroundings {
             home: directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned()),
             config_dir: dirs.as_ref().map(|dirs| dirs.config_dir().to_owned()),
             data_dir: dirs.as_ref().map(|dirs| dirs.data_dir().to_owned()),
+            cache_dir: dirs.as_ref().map(|dirs| dirs.cache_dir().to_owned()),
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
             stdin: Input { reader: Box::new(io::stdin()), is_terminal: io::stdin().is_terminal(), is_process: true },

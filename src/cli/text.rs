@@ -53,6 +53,22 @@ pub(super) fn cut(line: &str, columns: Option<usize>) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", line[..end].trim_end()))
 }
 
+/// The end of a line that fits in `columns`, marked where it was cut.
+pub(super) fn cut_start(line: &str, columns: usize) -> String {
+    if line.width() <= columns {
+        return line.to_owned();
+    }
+    let mut start = line;
+    while start.width() + 1 > columns {
+        let mut chars = start.chars();
+        if chars.next().is_none() {
+            break;
+        }
+        start = chars.as_str();
+    }
+    format!("…{start}")
+}
+
 /// The columns that a line takes.
 pub(super) fn width(line: &str) -> usize {
     line.width()

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::surroundings::{Input, Output, Surroundings};
 use crate::cli::text;
+use crate::cli::view::size;
 
 /// The columns of help that no terminal shows.
 const HELP_COLUMNS: usize = 100;
@@ -62,6 +63,8 @@ pub enum Look {
     Id,
     /// Labels and names.
     Name,
+    /// What was searched for.
+    Hit,
     /// What is current or active.
     Active,
     /// Errors and damage.
@@ -77,6 +80,7 @@ impl Look {
             Self::Dim => Style::new().dimmed(),
             Self::Id => AnsiColor::Yellow.on_default(),
             Self::Name => AnsiColor::Cyan.on_default(),
+            Self::Hit => AnsiColor::Red.on_default().bold(),
             Self::Active => AnsiColor::Green.on_default().bold(),
             Self::Bad => AnsiColor::Red.on_default().bold(),
             Self::Warn => AnsiColor::Yellow.on_default().bold(),
@@ -449,15 +453,31 @@ impl Progress {
     /// Fewer steps than this are done before a line could be read.
     const MIN_TOTAL: u64 = 500;
 
+    /// Fewer bytes than this are read before a line could be read.
+    const MIN_BYTES: u64 = 8_000_000;
+
     /// Tells that `done` of `total` are done.
     pub fn show(&self, what: &str, done: u64, total: u64) {
-        let Some(err) = self.err.as_ref().filter(|_| total >= Self::MIN_TOTAL) else { return };
+        if total >= Self::MIN_TOTAL {
+            self.tell(done, total, &|| format!("{what} {done} of {total}"));
+        }
+    }
+
+    /// Tells that `done` of `total` bytes are done.
+    pub fn show_size(&self, what: &str, done: u64, total: u64) {
+        if total >= Self::MIN_BYTES {
+            self.tell(done, total, &|| format!("{what} {} of {}", size(done), size(total)));
+        }
+    }
+
+    fn tell(&self, done: u64, total: u64, line: &dyn Fn() -> String) {
+        let Some(err) = self.err.as_ref() else { return };
         let hundredth = done.saturating_mul(100) / total + 1;
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if hundredth > *shown {
             *shown = hundredth;
             let mut err = err.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = write!(err, "\r{what} {done} of {total}");
+            let _ = write!(err, "\r{}\u{1b}[K", line());
             let _ = err.flush();
         }
     }
@@ -471,5 +491,52 @@ impl Drop for Progress {
             let _ = write!(err, "\r\u{1b}[K");
             let _ = err.flush();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps what is written.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no writer panicked").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn progress_goes_on_by_hundredths_and_clears_its_line() {
+        let shown = |tell: &dyn Fn(&Progress)| {
+            let kept = Kept::default();
+            let err: ErrStream = Arc::new(Mutex::new(Box::new(kept.clone())));
+            let progress = Progress { err: Some(err), shown: Mutex::new(0) };
+            tell(&progress);
+            drop(progress);
+            String::from_utf8(kept.0.lock().expect("no writer panicked").clone())
+                .expect("text")
+                .replace("\r", "|")
+                .replace("\u{1b}[K", "")
+        };
+        assert_eq!(shown(&|progress| progress.show("reading", 5, 499)), "");
+        assert_eq!(
+            shown(&|progress| [0, 4, 10, 9, 1000].into_iter().for_each(|done| progress.show("reading", done, 1000))),
+            "|reading 0 of 1000|reading 10 of 1000|reading 1000 of 1000|"
+        );
+        assert_eq!(shown(&|progress| progress.show_size("indexing", 5, 7_999_999)), "");
+        assert_eq!(
+            shown(&|progress| [999_999, 2_000_000, 2_000_001]
+                .into_iter()
+                .for_each(|done| progress.show_size("indexing", done, 10_000_000))),
+            "|indexing 1.0 MB of 10.0 MB|indexing 2.0 MB of 10.0 MB|"
+        );
     }
 }

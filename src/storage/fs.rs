@@ -17,6 +17,9 @@ pub struct FileMeta {
     pub len: u64,
     /// Last change of the content, in nanoseconds since the Unix epoch.
     pub modified_ns: i128,
+    /// Last change of the content or of what `stat` tells, in nanoseconds since the Unix epoch: no program can set it back.
+    /// Where the system has none, the last change of the content.
+    pub changed_ns: i128,
     /// Device and inode; zero where the system has none.
     pub identity: (u64, u64),
     /// Permission bits; zero where the system has none.
@@ -237,7 +240,14 @@ mod std_fs {
             Err(before) => -(before.duration().as_nanos() as i128),
         };
         let modified_ns = meta.modified().map_or(0, since_epoch);
-        FileMeta { len: meta.len(), modified_ns, identity, mode, kind: kind_of(meta.file_type()) }
+        #[cfg(unix)]
+        let changed_ns = {
+            use std::os::unix::fs::MetadataExt as _;
+            i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec())
+        };
+        #[cfg(not(unix))]
+        let changed_ns = modified_ns;
+        FileMeta { len: meta.len(), modified_ns, changed_ns, identity, mode, kind: kind_of(meta.file_type()) }
     }
 
     impl Fs for StdFs {

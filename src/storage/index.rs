@@ -36,7 +36,7 @@ const CHUNKS_PER_FOLDER: u64 = 64;
 
 const FORMAT: StoreFormat = StoreFormat {
     name: "list",
-    version: 1,
+    version: 2,
     tables: "
         CREATE TABLE chunk (folder BLOB, number INTEGER, data BLOB, PRIMARY KEY (folder, number)) WITHOUT ROWID;
         CREATE TABLE tree (folder BLOB, name BLOB, len INTEGER, data BLOB, PRIMARY KEY (folder, name)) WITHOUT ROWID;
@@ -100,6 +100,12 @@ struct Reading {
 }
 
 impl Repo {
+    /// The same sessions with a cache, which [`Repo::sessions`] uses, and so whatever looks for a session.
+    pub fn with_cache(mut self, cache: ListingCache) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
     /// Lists all sessions of the root as [`Repo::list`] does, and reads only what was written since the last list with
     /// this cache. `progress` counts the files that are read.
     ///
@@ -349,8 +355,8 @@ impl SummaryFold {
 
 /// The key of a file as it was when the list began; whether it is settled is known at the end.
 fn key(file: &SessionFile) -> FileKey {
-    let FileMeta { len, modified_ns, identity, .. } = file.meta;
-    FileKey { len, modified_ns, identity, is_settled: false }
+    let FileMeta { len, modified_ns, changed_ns, identity, .. } = file.meta;
+    FileKey { len, modified_ns, changed_ns, identity, is_settled: false }
 }
 
 /// Writes the chunks anew that files were read for, and those that hold files that are gone.

@@ -91,6 +91,18 @@ impl Repo {
         Ok(self.list_files(files, skipped, progress))
     }
 
+    /// What [`Repo::list`] gives, by way of the listing cache where the repo was given one.
+    ///
+    /// # Errors
+    /// When the root cannot be read.
+    pub fn sessions(&self, progress: &(dyn Fn(ListProgress) + Sync)) -> Result<Listing, StorageError> {
+        #[cfg(feature = "search")]
+        if let Some(cache) = &self.cache {
+            return self.list_cached(cache, progress);
+        }
+        self.list(progress)
+    }
+
     /// The list of these files, read whole; `skipped` are the folders that could not be read.
     pub(super) fn list_files(
         &self,
@@ -117,7 +129,7 @@ impl Repo {
     /// # Errors
     /// When the root cannot be read.
     pub fn latest(&self, cwd: &str) -> Result<Option<SessionSummary>, StorageError> {
-        let all = self.list(&|_| {})?.sessions;
+        let all = self.sessions(&|_| {})?.sessions;
         Ok(all.into_iter().find(|session| session.has_conversation && self.same_cwd(&session.cwd, cwd)))
     }
 

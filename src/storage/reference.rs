@@ -320,7 +320,7 @@ pub fn resolve_session(repo: &Repo, cwd: &str, text: Option<&str>) -> Result<Pat
             return Ok(path);
         }
     }
-    let sessions = repo.list(&|_| {})?.sessions;
+    let sessions = repo.sessions(&|_| {})?.sessions;
     // Many sessions share a folder, and comparing two folders asks the file system.
     let cwds: HashSet<&str> = sessions.iter().map(|session| session.cwd.as_str()).collect();
     let here: HashSet<&str> = cwds.into_iter().filter(|other| repo.same_cwd(other, cwd)).collect();

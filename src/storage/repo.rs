@@ -43,6 +43,9 @@ pub struct Repo {
     pub(super) ids: Arc<dyn IdSource>,
     root: PathBuf,
     layout: Layout,
+    /// Where summaries are kept between two lists, if anywhere.
+    #[cfg(feature = "search")]
+    pub(super) cache: Option<super::index::ListingCache>,
 }
 
 /// What a new session begins with.
@@ -74,7 +77,15 @@ pub struct SessionFile {
 impl Repo {
     /// The sessions below `root`, which need not exist yet.
     pub fn new(fs: Arc<dyn Fs>, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, root: PathBuf, layout: Layout) -> Self {
-        Self { fs, clock, ids, root, layout }
+        Self {
+            fs,
+            clock,
+            ids,
+            root,
+            layout,
+            #[cfg(feature = "search")]
+            cache: None,
+        }
     }
 
     /// The folder.

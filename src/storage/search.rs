@@ -82,6 +82,8 @@ pub struct SearchResults {
     pub hits: Vec<SearchHit>,
     /// Files that could not be read.
     pub skipped: Vec<Skipped>,
+    /// Whether an index was used; without it every file was read.
+    pub is_indexed: bool,
 }
 
 impl Repo {
@@ -150,7 +152,11 @@ impl<'a> Search<'a> {
         }
         let best = self.best.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Ascending in the reversed order is the greatest first.
-        SearchResults { hits: best.into_sorted_vec().into_iter().map(|ranked| ranked.0.hit).collect(), skipped }
+        SearchResults {
+            hits: best.into_sorted_vec().into_iter().map(|ranked| ranked.0.hit).collect(),
+            skipped,
+            is_indexed: false,
+        }
     }
 
     /// Whether nothing older than this time, and nothing of it, can be among the hits any more.

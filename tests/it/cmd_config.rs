@@ -25,6 +25,7 @@ compaction.keep_recent_tokens   20000  (default)
 compaction.summary_by           model  (default)
 compaction.summary_model        none  (default)
 compaction.fallback_extractive  false  (default)
+cache.enabled                   true  (default)
 tools.allowed                   read write edit bash  (default)
 tools.write_anywhere            false  (default)
 requests.timeout_ms             300000  (default)
@@ -49,6 +50,7 @@ compaction.keep_recent_tokens   20000  (default)
 compaction.summary_by           model  (default)
 compaction.summary_model        none  (default)
 compaction.fallback_extractive  false  (default)
+cache.enabled                   true  (default)
 tools.allowed                   read write edit bash  (default)
 tools.write_anywhere            false  (default)
 requests.timeout_ms             300000  (default)
@@ -72,6 +74,7 @@ $ pi-sessions config --json
 {"key":"compaction.summary_by","value":"model","origin":"default"}
 {"key":"compaction.summary_model","value":null,"origin":"default"}
 {"key":"compaction.fallback_extractive","value":false,"origin":"default"}
+{"key":"cache.enabled","value":true,"origin":"default"}
 {"key":"tools.allowed","value":["read","write","edit","bash"],"origin":"default"}
 {"key":"tools.write_anywhere","value":false,"origin":"default"}
 {"key":"requests.timeout_ms","value":300000,"origin":"default"}

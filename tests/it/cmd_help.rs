@@ -24,6 +24,7 @@ Usage: pi-sessions [OPTIONS] <COMMAND>
 Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
+  search       Finds what was said in the sessions of this folder, on every branch
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
   stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups
   tree         Draws the tree, the active path marked, with labels and summaries
@@ -69,6 +70,7 @@ Usage: pi-sessions [OPTIONS] <COMMAND>
 Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
+  search       Finds what was said in the sessions of this folder, on every branch
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
   stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups
   tree         Draws the tree, the active path marked, with labels and summaries

@@ -261,3 +261,21 @@ fn no_row_is_wider_than_the_terminal() {
         }
     }
 }
+
+#[test]
+fn a_warm_cache_changes_no_list_and_no_name() {
+    let env = several();
+    let mut last = None;
+    for args in ["list --all --empty --json", "list", "show 019ad3c6 --json", "show @last --json"] {
+        let (cold, warm) = (env.run(args), env.run(args));
+        assert_eq!(cold, warm);
+        last = Some(warm);
+    }
+    assert!(env.path().join("cache").is_dir());
+    // What is said elsewhere shows at once.
+    env.pipe("append 019ad3c5-bbbb", r#"{"role":"user","content":"And this?"}"#);
+    assert!(env.run("list").stdout.lines().nth(1).expect("a session").starts_with("019ad3c5-bbbb"));
+    assert_ne!(env.run("show @last --json").stdout, last.expect("a run").stdout);
+    std::fs::remove_dir_all(env.path().join("cache")).expect("it is there");
+    assert!(env.run("list").stdout.lines().nth(1).expect("a session").starts_with("019ad3c5-bbbb"));
+}

@@ -209,7 +209,7 @@ fn pick(invocation: &mut Invocation<'_>) -> Result<Option<String>, CliError> {
     let here = invocation.here();
     let repo = invocation.repo()?;
     let progress = invocation.ui.progress();
-    let listing = repo.list(&|state| progress.show("reading sessions", state.done as u64, state.total as u64))?;
+    let listing = repo.sessions(&|state| progress.show("reading sessions", state.done as u64, state.total as u64))?;
     drop(progress);
     let mut same = SameFolder::new(&repo, &here);
     let sessions: Vec<_> =

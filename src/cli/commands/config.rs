@@ -91,6 +91,7 @@ pub(super) fn run(_args: &ConfigArgs, invocation: &mut Invocation<'_>) -> Result
     rows.set("compaction.summary_by", compaction.summary_by.map(|by| by.as_str()), "model");
     rows.set("compaction.summary_model", compaction.summary_model.as_ref().map(|name| name.get_ref().clone()), Value::Null);
     rows.set("compaction.fallback_extractive", compaction.fallback_extractive, false);
+    rows.set("cache.enabled", fields.cache.enabled, true);
     let allowed = fields.tools.allowed.as_ref().map(|tools| tools.iter().map(|tool| tool.as_str()).collect::<Vec<_>>());
     rows.set("tools.allowed", allowed, BUILTIN_NAMES.to_vec());
     rows.set("tools.write_anywhere", fields.tools.write_anywhere, false);

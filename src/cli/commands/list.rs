@@ -11,7 +11,7 @@ use crate::cli::Outcome;
 use crate::cli::error::CliError;
 use crate::cli::folder::{SameFolder, absolute};
 use crate::cli::invocation::Invocation;
-use crate::cli::text::{cut, one_line, one_line_start, pad, width};
+use crate::cli::text::{cut, cut_start, one_line, one_line_start, pad, width};
 use crate::cli::ui::Look;
 use crate::cli::view::{PIPE_COLUMNS, SummaryView, age, count, path_text};
 use crate::storage::list::{Listing, SessionSummary};
@@ -68,7 +68,7 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     let repo = invocation.repo()?;
     let Listing { mut sessions, skipped } = {
         let progress = invocation.ui.progress();
-        repo.list(&|step| progress.show("reading sessions", step.done as u64, step.total as u64))?
+        repo.sessions(&|step| progress.show("reading sessions", step.done as u64, step.total as u64))?
     };
     let id_columns = short_id_len(&sessions);
 
@@ -144,7 +144,7 @@ fn sort(sessions: &mut [SessionSummary], by: SortBy) {
 }
 
 /// How many characters of an id tell each session from all others: 8 or more, and none ends in a dash.
-fn short_id_len(sessions: &[SessionSummary]) -> usize {
+pub(super) fn short_id_len(sessions: &[SessionSummary]) -> usize {
     let mut ids: Vec<_> = sessions.iter().map(|session| session.id.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -269,20 +269,4 @@ fn print_table(
 /// `text` painted and filled with blanks to `columns`.
 fn pad_painted(text: &str, columns: usize, paint: impl Fn(&str) -> String) -> String {
     format!("{}{}", paint(text), " ".repeat(columns.saturating_sub(width(text))))
-}
-
-/// The end of a path that fits, marked where it was cut.
-fn cut_start(path: &str, columns: usize) -> String {
-    if width(path) <= columns {
-        return path.to_owned();
-    }
-    let mut start = path;
-    while width(start) + 1 > columns {
-        let mut chars = start.chars();
-        if chars.next().is_none() {
-            break;
-        }
-        start = chars.as_str();
-    }
-    format!("…{start}")
 }

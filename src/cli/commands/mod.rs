@@ -29,6 +29,7 @@ mod name;
 mod new;
 mod path;
 mod repair;
+mod search;
 mod show;
 mod stats;
 pub(in crate::cli) mod tree;
@@ -38,6 +39,7 @@ pub(in crate::cli) mod tree;
 pub enum Command {
     New(new::NewArgs),
     List(list::ListArgs),
+    Search(search::SearchArgs),
     Show(show::ShowArgs),
     Stats(stats::StatsArgs),
     Tree(tree::TreeArgs),
@@ -72,6 +74,7 @@ impl Command {
         match self {
             Self::New(args) => new::run(&args, invocation),
             Self::List(args) => list::run(&args, invocation),
+            Self::Search(args) => search::run(&args, invocation),
             Self::Show(args) => show::run(&args, invocation),
             Self::Stats(args) => stats::run(&args, invocation),
             Self::Tree(args) => tree::run(&args, invocation),

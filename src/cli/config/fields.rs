@@ -36,6 +36,9 @@ pub struct ConfigFields {
     /// When and how contexts are compacted.
     #[serde(default)]
     pub compaction: CompactionFields,
+    /// What is kept to be quick.
+    #[serde(default)]
+    pub cache: CacheFields,
     /// What models may do.
     #[serde(default)]
     pub tools: ToolFields,
@@ -86,6 +89,14 @@ pub struct ModelCompactionFields {
     pub reserve_tokens: Option<u64>,
     /// Tokens of the latest messages that are kept.
     pub keep_recent_tokens: Option<u64>,
+}
+
+/// `[cache]`
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheFields {
+    /// Whether summaries and words of sessions are kept.
+    pub enabled: Option<bool>,
 }
 
 /// `[tools]`

@@ -26,6 +26,7 @@ pub(super) struct FileRecord {
 pub(super) struct FileKey {
     pub len: u64,
     pub modified_ns: i128,
+    pub changed_ns: i128,
     pub identity: (u64, u64),
     /// Whether a later change would show in the time.
     pub is_settled: bool,
@@ -33,7 +34,8 @@ pub(super) struct FileKey {
 
 impl FileKey {
     pub fn matches(&self, meta: &FileMeta) -> bool {
-        self.len == meta.len && self.modified_ns == meta.modified_ns && self.identity == meta.identity
+        (self.len, self.modified_ns, self.changed_ns) == (meta.len, meta.modified_ns, meta.changed_ns)
+            && self.identity == meta.identity
     }
 }
 
@@ -135,6 +137,7 @@ impl FileRecord {
         let mut out = Writer::default();
         out.number(self.key.len);
         out.0.extend_from_slice(&self.key.modified_ns.to_le_bytes());
+        out.0.extend_from_slice(&self.key.changed_ns.to_le_bytes());
         out.number(self.key.identity.0);
         out.number(self.key.identity.1);
         out.0.push(u8::from(self.key.is_settled));
@@ -160,6 +163,7 @@ impl FileRecord {
         let key = FileKey {
             len: input.number()?,
             modified_ns: i128::from_le_bytes(input.array()?),
+            changed_ns: i128::from_le_bytes(input.array()?),
             identity: (input.number()?, input.number()?),
             is_settled: input.flag()?,
         };
@@ -336,7 +340,7 @@ mod tests {
     use super::*;
 
     fn record(found: Found) -> FileRecord {
-        let key = FileKey { len: 300, modified_ns: -5, identity: (1, u64::MAX), is_settled: true };
+        let key = FileKey { len: 300, modified_ns: -5, changed_ns: 7, identity: (1, u64::MAX), is_settled: true };
         FileRecord { key, found }
     }
 

@@ -48,7 +48,7 @@ const BLOCKS_AT_ONCE: usize = 64;
 
 const FORMAT: StoreFormat = StoreFormat {
     name: "search",
-    version: 1,
+    version: 3,
     tables: "
         CREATE TABLE file (
             id INTEGER PRIMARY KEY, path BLOB UNIQUE, len INTEGER, modified BLOB, device INTEGER, inode INTEGER,
@@ -100,7 +100,8 @@ pub struct SearchProgress {
 struct IndexedFile {
     id: i64,
     len: u64,
-    modified_ns: i128,
+    /// Of the last change of the content, and of what `stat` tells.
+    times: [u8; 32],
     identity: (u64, u64),
     /// Where the last block ends.
     indexed_to: u64,
@@ -182,7 +183,8 @@ impl Search<'_> {
         // One file is told once.
         results.sort_by_key(|(at, result)| (*at, result.is_ok()));
         results.dedup_by_key(|(at, _)| *at);
-        self.finish(results.into_iter().map(|(at, result)| (&files[at], result)))
+        let results = self.finish(results.into_iter().map(|(at, result)| (&files[at], result)));
+        SearchResults { is_indexed: true, ..results }
     }
 }
 
@@ -264,7 +266,7 @@ fn indexed_files(connection: &Connection) -> Result<HashMap<Vec<u8>, IndexedFile
         let file = IndexedFile {
             id: row.get(1)?,
             len: unsigned(row.get(2)?)?,
-            modified_ns: i128::from_le_bytes(row.get(3)?),
+            times: row.get(3)?,
             identity: (row.get::<_, i64>(4)?.cast_unsigned(), row.get::<_, i64>(5)?.cast_unsigned()),
             indexed_to: unsigned(row.get(6)?)?,
             anchor: row.get::<_, i64>(7)?.cast_unsigned(),
@@ -282,7 +284,7 @@ fn coverage(fs: &dyn Fs, file: &SessionFile, known: Option<IndexedFile>) -> Cove
     if known.identity != meta.identity {
         return Coverage::None;
     }
-    let is_unchanged = known.len == meta.len && known.modified_ns == meta.modified_ns;
+    let is_unchanged = known.len == meta.len && known.times == times(meta);
     if known.is_old {
         return if is_unchanged { Coverage::Old(known.id) } else { Coverage::None };
     }
@@ -483,10 +485,18 @@ fn signed(value: u64) -> Result<i64, Unusable> {
     i64::try_from(value).map_err(|_| Unusable::Unavailable)
 }
 
+/// What tells a file from itself after a change, as it is stored.
+fn times(meta: &FileMeta) -> [u8; 32] {
+    let mut times = [0; 32];
+    times[..16].copy_from_slice(&meta.modified_ns.to_le_bytes());
+    times[16..].copy_from_slice(&meta.changed_ns.to_le_bytes());
+    times
+}
+
 /// Makes a file ready to get blocks. Until all are there it counts as known up to where it was known before.
 fn begin(connection: &Connection, job: &Job<'_>) -> Result<i64, Unusable> {
-    let FileMeta { len, modified_ns, identity, .. } = job.file.meta;
-    let modified = modified_ns.to_le_bytes();
+    let FileMeta { len, identity, .. } = job.file.meta;
+    let modified = times(&job.file.meta);
     if let Some(id) = job.id {
         // What a stop left behind what is known.
         connection.execute(

@@ -2,7 +2,7 @@
 //!
 //! A word is a run of letters and digits, in lower case. Where a script sets no spaces (Chinese, Japanese, Korean, Thai
 //! and their neighbours) each character is a word, so that a phrase finds any part of a run. Symbols such as emoji are
-//! words too; what is left only separates.
+//! words too; what is left only separates, and so do colours and other control sequences of terminals.
 //!
 //! # Invariants
 //! - No character but an ASCII letter becomes an ASCII letter, so that a search of raw bytes for an ASCII word in any case
@@ -87,7 +87,7 @@ pub(super) fn for_each_word(text: &str, each: &mut dyn FnMut(Range<usize>, &str)
                 each(start..at, &folded);
                 folded.clear();
             }
-            at += 1;
+            at += if byte == 0x1b { control_len(&bytes[at..]) } else { 1 };
             continue;
         }
         let Some(char) = text[at..].chars().next() else { break };
@@ -123,6 +123,13 @@ pub(super) fn for_each_word(text: &str, each: &mut dyn FnMut(Range<usize>, &str)
     }
 }
 
+/// How long a control sequence of a terminal is, such as a colour: no part of it belongs to the word behind it.
+fn control_len(bytes: &[u8]) -> usize {
+    let Some(rest) = bytes.strip_prefix(b"\x1b[") else { return 1 };
+    let end = rest.iter().position(|byte| !(b'0'..=b'?').contains(byte));
+    end.filter(|end| rest[*end].is_ascii_alphabetic()).map_or(1, |end| end + 3)
+}
+
 /// The words of a text in lower case.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
@@ -150,6 +157,8 @@ mod tests {
         check("NAÏVE Café STRASSE Straße ΣΊΣΥΦΟΣ σίσυφος", &["naïve", "café", "strasse", "straße", "σίσυφοσ", "σίσυφοσ"]);
         check("cafe\u{301} x", &["cafe\u{301}", "x"]);
         check("-> :: {}", &[]);
+        check("\u{1b}[31;1mError\u{1b}[0m: x\u{1b}[K \u{1b}[", &["error", "x"]);
+        check("\u{1b}31m \u{1b}[日 \u{1b}[3", &["31m", "日", "3"]);
     }
 
     #[test]

@@ -153,6 +153,7 @@ impl TestEnv {
             home: Some(self.home()),
             config_dir: Some(self.path().join("config")),
             data_dir: Some(self.path().join("data")),
+            cache_dir: Some(self.path().join("cache")),
             fs: Arc::new(StdFs),
             clock: self.clock.clone(),
             ids: self.ids.clone(),

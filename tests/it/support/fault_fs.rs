@@ -223,6 +223,7 @@ impl State {
         FileMeta {
             len: content.data.len() as u64,
             modified_ns: content.modified,
+            changed_ns: content.modified,
             identity: (1, file as u64 + 1),
             mode: content.mode,
             kind: FileKind::File,
@@ -231,7 +232,7 @@ impl State {
 
     fn meta_at(&self, path: &Path) -> io::Result<FileMeta> {
         if self.folders.contains(path) {
-            return Ok(FileMeta { len: 0, modified_ns: 0, identity: (2, 0), mode: 0o700, kind: FileKind::Folder });
+            return Ok(FileMeta { len: 0, modified_ns: 0, changed_ns: 0, identity: (2, 0), mode: 0o700, kind: FileKind::Folder });
         }
         self.find(path).map(|file| self.meta(file))
     }
