@@ -87,12 +87,13 @@ fn records_of(line: &[u8]) -> (Vec<Record>, Option<&'static str>) {
         return (vec![(value, record.to_vec())], padding.or(control.then_some("controlCharacter")));
     }
     let mut records = Vec::new();
-    // A record begins the line, stands right behind another, or begins as Pi writes them.
+    // A record begins the line, stands right behind another, or has `type` first, as Pi writes them.
     let (mut at, mut behind) = (0, 0);
     while at < record.len() {
-        let is_candidate = at == behind || record[at..].starts_with(b"{\"type\":\"");
+        let inside = record[at..].strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+        let is_candidate = at == behind || inside.is_some_and(|inside| inside.starts_with(b"\"type\""));
         let start = String::from_utf8_lossy(&record[at..record.len().min(at + 512)]);
-        let looks_so = ["parentId", "timestamp", "customType"].iter().any(|key| start.contains(&format!("\"{key}\":")));
+        let looks_so = ["parentId", "timestamp", "customType"].iter().any(|key| start.contains(&format!("\"{key}\"")));
         match if is_candidate && looks_so { first_object(&record[at..]) } else { None } {
             Some((value, len)) if could_be_a_line(&value) => {
                 records.push((value, record[at..at + len].to_vec()));
