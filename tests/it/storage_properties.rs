@@ -250,7 +250,7 @@ fn no_input_panics_or_hangs() {
 fn a_repair_leaves_a_sound_file_and_loses_nothing() {
     let bases = bases();
     let mut repaired = 0;
-    for case in (0..600).chain(6_300..6_600u64) {
+    for case in 0..1_000u64 {
         let bytes = mutated(&bases, case);
         let what = || format!("case {case}: {}", String::from_utf8_lossy(&bytes));
         let (faults, repo) = repo_with(&bytes);
