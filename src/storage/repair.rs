@@ -307,12 +307,7 @@ impl RepairPlan {
         let is_whole = self.is_whole_line(&self.pieces[piece]);
         let is_json = self.mend_text(piece);
         let text = well_formed(self.bytes(piece)).into_owned();
-        let quick = if is_whole {
-            read_head(text.as_bytes()).or_else(|| read_head_behind(text.as_bytes(), text.as_bytes()))
-        } else {
-            None
-        };
-        let kind = match quick.map_or_else(|| read_head_slowly(&text), Head::Entry) {
+        let kind = match if is_whole { whole_head(&text) } else { read_head_slowly(&text) } {
             Head::Entry(head) => {
                 let (id, parent) = (head.id.into_owned(), head.parent_id.map(Cow::into_owned));
                 if !is_json {
@@ -399,6 +394,12 @@ impl RepairPlan {
         self.pieces[piece].text = Some(replace_member(self.bytes(piece), "id", &id));
         self.add(self.pieces[piece].line, RepairKind::GiveSessionId, format!("the header has no id; it gets {id}"));
     }
+}
+
+/// The head of a line that is one record, as a reader takes it.
+fn whole_head(text: &str) -> Head<'_> {
+    let quick = read_head(text.as_bytes()).or_else(|| read_head_behind(text.as_bytes(), text.as_bytes()));
+    quick.map_or_else(|| read_head_slowly(text), Head::Entry)
 }
 
 fn is_json(text: &str) -> bool {

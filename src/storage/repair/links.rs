@@ -30,6 +30,22 @@ impl RepairPlan {
         let mut rows = self.part_duplicates(rows, &mut new_id);
         self.mend_parents(&mut rows);
         self.mend_targets(&rows);
+        self.settle(&rows);
+    }
+
+    /// A line that names its id or parent twice may be read otherwise once it stands alone; then both names become one.
+    fn settle(&mut self, rows: &[Row]) {
+        for row in rows.iter().filter(|row| self.pieces[row.piece].text.is_some()).collect::<Vec<_>>() {
+            let text = well_formed(self.bytes(row.piece)).into_owned();
+            let parent = row.parent.as_deref();
+            let is_settled = match whole_head(&text) {
+                Head::Entry(head) => head.id == row.id && head.parent_id.as_deref() == parent,
+                Head::Header | Head::NoId | Head::NotAnEntry => true,
+            };
+            if !is_settled {
+                self.edit(row.piece, |bytes| with_parent(&replace_member(bytes, "id", &row.id), parent));
+            }
+        }
     }
 
     fn edit(&mut self, piece: usize, edit: impl Fn(&[u8]) -> Vec<u8>) {

@@ -141,6 +141,14 @@ fn entries_without_an_id_get_one_and_a_place() {
 }
 
 #[test]
+fn a_line_that_names_its_id_twice_stays_the_entry_that_it_was() {
+    let line = r#"{"type":"custom","customType":"c","id":"b","parentId":"a","id":"a","parentId":"z","timestamp":"t"}"#;
+    let a = user("a", "-");
+    let one = line.replace(r#""id":"a","parentId":"z""#, r#""id":"b","parentId":"a""#);
+    check(&[a.as_bytes(), &[line.as_bytes(), b"\0"].concat()], "3 stripNuls", &[&a, &one]);
+}
+
+#[test]
 fn a_parent_that_was_never_written_is_bridged_to_the_line_before() {
     let (a, c, d) = (user("a", "-"), user("c", "gone"), user("d", "c"));
     let hung = with(&user("c", "a"), r#""repairedParentId":"gone""#);
