@@ -28,6 +28,7 @@ mod cmd_path;
 mod cmd_show;
 mod cmd_stats;
 mod cmd_tree;
+mod cmd_watch;
 mod conformance;
 mod crash;
 mod export;

@@ -31,6 +31,7 @@ mod path;
 mod show;
 mod stats;
 pub(in crate::cli) mod tree;
+mod watch;
 
 /// What is to be done.
 #[derive(Debug, clap::Subcommand)]
@@ -41,6 +42,8 @@ pub enum Command {
     Stats(stats::StatsArgs),
     Tree(tree::TreeArgs),
     Diff(diff::DiffArgs),
+    #[command(visible_alias = "tail")]
+    Watch(watch::WatchArgs),
     Path(path::PathArgs),
     Context(context::ContextArgs),
     Append(append::AppendArgs),
@@ -74,6 +77,7 @@ impl Command {
             Self::Stats(args) => stats::run(&args, invocation),
             Self::Tree(args) => tree::run(&args, invocation),
             Self::Diff(args) => diff::run(&args, invocation),
+            Self::Watch(args) => watch::run(&args, invocation),
             Self::Path(args) => path::run(&args, invocation),
             Self::Context(args) => context::run(&args, invocation),
             Self::Append(args) => append::run(&args, invocation),
