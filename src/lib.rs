@@ -32,7 +32,7 @@
 //!   the tests of this layer share. `jsonl` is one file:
 //!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
 //!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,
-//!   `visit` passes over a file, `resume` goes on where a pass ended. `cores` does one thing for many files. With the feature
+//!   `visit` passes over a file, `follow` gives entries as they are appended, `resume` goes on where a pass ended. `cores` does one thing for many files. With the feature
 //!   `search`: `store` is the embedded store of what can be had again, `index` the listing cache in it, `search` finds
 //!   entries by their words, with a full-text index or without.
 //! - `llm` (feature `models`): a trait for providers, and one file for each wire protocol.

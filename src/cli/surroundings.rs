@@ -16,6 +16,9 @@ use crate::storage::{Clock, IdSource, RandomIds, SystemClock};
 /// Moves a file to the trash; the error is a sentence.
 pub type Trash = Arc<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
 
+/// Waits before the next look at what others may have changed; false ends the command, as an interrupt does.
+pub type Wait = Arc<dyn Fn(std::time::Duration) -> bool + Send + Sync>;
+
 /// What a command finds around it.
 pub struct Surroundings {
     /// The environment.
@@ -44,6 +47,8 @@ pub struct Surroundings {
     pub stderr: Output,
     /// The trash of the system.
     pub trash: Trash,
+    /// How it waits.
+    pub wait: Wait,
     /// What others are told of who holds a session: the process and the machine.
     pub process: String,
 }
@@ -95,6 +100,11 @@ impl Surroundings {
             stdout: Output { writer: Box::new(io::stdout()), columns: out_columns },
             stderr: Output { writer: Box::new(io::stderr()), columns: err_columns },
             trash: Arc::new(|path| trash::delete(path).map_err(|error| trash_error(&error))),
+            wait: Arc::new(|time| {
+                // Waking early only means an early look.
+                std::thread::park_timeout(time);
+                true
+            }),
             process: format!("pid {} on {}", std::process::id(), host_name(&*fs)),
             fs,
             env,

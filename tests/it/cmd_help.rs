@@ -29,6 +29,7 @@ Commands:
   stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups
   tree         Draws the tree, the active path marked, with labels and summaries
   diff         Compares two branches: where they part, what each cost and touched, and what was said
+  watch        Follows a session: prints entries as they are appended [alias: tail]
   path         Prints the entries from the root to the leaf as JSON lines
   context      Shows what the model would see: the active path, compaction applied, as messages
   append       Appends messages or entries, JSON lines on standard input, and prints their ids
@@ -75,6 +76,7 @@ Commands:
   stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups
   tree         Draws the tree, the active path marked, with labels and summaries
   diff         Compares two branches: where they part, what each cost and touched, and what was said
+  watch        Follows a session: prints entries as they are appended [alias: tail]
   path         Prints the entries from the root to the leaf as JSON lines
   context      Shows what the model would see: the active path, compaction applied, as messages
   append       Appends messages or entries, JSON lines on standard input, and prints their ids

@@ -30,6 +30,7 @@ mod cmd_search;
 mod cmd_show;
 mod cmd_stats;
 mod cmd_tree;
+mod cmd_watch;
 mod conformance;
 mod crash;
 mod export;

@@ -33,6 +33,7 @@ mod search;
 mod show;
 mod stats;
 pub(in crate::cli) mod tree;
+mod watch;
 
 /// What is to be done.
 #[derive(Debug, clap::Subcommand)]
@@ -44,6 +45,8 @@ pub enum Command {
     Stats(stats::StatsArgs),
     Tree(tree::TreeArgs),
     Diff(diff::DiffArgs),
+    #[command(visible_alias = "tail")]
+    Watch(watch::WatchArgs),
     Path(path::PathArgs),
     Context(context::ContextArgs),
     Append(append::AppendArgs),
@@ -79,6 +82,7 @@ impl Command {
             Self::Stats(args) => stats::run(&args, invocation),
             Self::Tree(args) => tree::run(&args, invocation),
             Self::Diff(args) => diff::run(&args, invocation),
+            Self::Watch(args) => watch::run(&args, invocation),
             Self::Path(args) => path::run(&args, invocation),
             Self::Context(args) => context::run(&args, invocation),
             Self::Append(args) => append::run(&args, invocation),

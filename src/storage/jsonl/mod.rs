@@ -12,6 +12,7 @@
 
 mod codec;
 mod edit;
+pub mod follow;
 mod migrate;
 mod reader;
 mod recovery;

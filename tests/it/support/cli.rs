@@ -29,6 +29,17 @@ pub struct TestEnv {
     cwd: PathBuf,
     columns: Option<usize>,
     trash: Arc<Mutex<Trash>>,
+    meanwhile: Arc<Mutex<Meanwhile>>,
+}
+
+/// What others do while a command waits, the first thing first; with nothing left, the command is interrupted.
+#[derive(Default)]
+struct Meanwhile(std::collections::VecDeque<Box<dyn FnOnce() + Send>>);
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Meanwhile").field(&self.0.len()).finish()
+    }
 }
 
 /// What the trash of a test does.
@@ -63,6 +74,7 @@ impl TestEnv {
             cwd: PathBuf::from(CWD),
             columns: None,
             trash: Arc::default(),
+            meanwhile: Arc::default(),
         }
     }
 
@@ -128,6 +140,11 @@ impl TestEnv {
         self.trash.lock().expect("no test panicked")
     }
 
+    /// Has something done while the next command waits, after what was given before.
+    pub fn meanwhile(&self, act: impl FnOnce() + Send + 'static) {
+        self.meanwhile.lock().expect("no test panicked").0.push_back(Box::new(act));
+    }
+
     /// Runs a command line; words in single quotes are one word.
     pub fn run(&self, args: &str) -> Run {
         self.run_with(args, "", false)
@@ -147,6 +164,7 @@ impl TestEnv {
         self.clock.0.fetch_add(1000, Ordering::Relaxed);
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
         let trash = self.trash.clone();
+        let meanwhile = self.meanwhile.clone();
         let surroundings = Surroundings {
             env: self.env.clone(),
             cwd: self.cwd.clone(),
@@ -164,6 +182,10 @@ impl TestEnv {
                 let panics = trash.lock().expect("no test panicked").panics;
                 assert!(!panics, "the trash is on fire");
                 throw_away(&mut trash.lock().expect("no test panicked"), path)
+            }),
+            wait: Arc::new(move |_| {
+                let next = meanwhile.lock().expect("no test panicked").0.pop_front();
+                next.map(|act| act()).is_some()
             }),
             process: "pid 7 on here".to_owned(),
         };
