@@ -64,16 +64,16 @@ fn is_control(bytes: u8x16) -> u8x16 {
     bytes.min(u8x16::splat(0x1f)).simd_eq(bytes)
 }
 
-/// Whether a block holds a quote, a backslash or a control character. Without one, a block inside a string is of no
-/// further interest, and most of a session is inside strings.
+/// Whether a block inside a string needs a closer look: it holds a quote or a control character, or ends with a
+/// backslash. Most of a session is inside strings, and most of that needs none.
 #[inline]
 fn is_eventful(block: &Block) -> bool {
     let (lanes, _) = block.as_chunks::<16>();
     let events = lanes.iter().fold(u8x16::splat(0), |events, lane| {
         let bytes = u8x16::new(*lane);
-        events | is(b'"')(bytes) | is(b'\\')(bytes) | is_control(bytes)
+        events | is(b'"')(bytes) | is_control(bytes)
     });
-    events.to_bitmask() != 0
+    events.to_bitmask() != 0 || block[63] == b'\\'
 }
 
 impl LineScanner {
@@ -112,7 +112,7 @@ impl LineScanner {
 
     #[inline]
     fn block(&mut self, block: &Block, len: u64, on_line: &mut impl FnMut(Line)) {
-        if self.in_string == u64::MAX && !is_eventful(block) {
+        if self.in_string == u64::MAX && len == 64 && !is_eventful(block) {
             self.escape = 0;
             self.position += len;
             return;
