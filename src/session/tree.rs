@@ -145,8 +145,8 @@ impl SessionTree {
     /// When there is no room; the tree is as it was.
     pub fn push(&mut self, head: EntryHead<'_>) -> Result<EntryIndex, TreeFull> {
         let index = u32::try_from(self.rows.len()).ok().filter(|index| *index < MISSING).ok_or(TreeFull)?;
-        let hangs_from_leaf = self.hangs_from_leaf(head.parent_id);
         let parent = self.resolve_parent(index, head.parent_id);
+        let hangs_from_leaf = self.hangs_from_leaf(parent);
         let id = PackedId::of_hex(head.id).unwrap_or_else(|| {
             self.long_ids.push(head.id.into());
             PackedId((1 << 32) + self.long_ids.len() as u64 - 1)
@@ -194,16 +194,14 @@ impl SessionTree {
     }
 
     /// Whether an entry with this parent hangs from the leaf; a `leaf` entry stands for where it moved the leaf.
-    fn hangs_from_leaf(&self, parent_id: Option<&str>) -> bool {
-        match (parent_id, self.leaf) {
-            (None, None) => true,
-            (Some(parent), leaf) => match self.find(parent) {
-                Some(parent) => {
-                    Some(parent) == leaf || (self.entry_type(parent) == EntryType::Leaf && self.place_of(parent) == leaf)
-                }
-                None => false,
-            },
-            (None, Some(_)) => false,
+    fn hangs_from_leaf(&self, parent: u32) -> bool {
+        match parent {
+            ROOT => self.leaf.is_none(),
+            MISSING => false,
+            parent => {
+                let parent = EntryIndex(parent);
+                Some(parent) == self.leaf || (self.entry_type(parent) == EntryType::Leaf && self.place_of(parent) == self.leaf)
+            }
         }
     }
 

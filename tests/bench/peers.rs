@@ -67,8 +67,16 @@ fn main() {
     fs::write(&list_file, files.iter().map(|path| format!("{}\0", path.display())).collect::<String>()).unwrap();
     let from = format!("--files0-from={}", list_file.display());
     let wc_all = || peer("wc", &["-l".as_ref(), from.as_ref()]);
-    let list = || own(&["--root".as_ref(), root.as_os_str(), "list".as_ref(), "--all".as_ref(), "--json".as_ref()]);
-    row("list 1,001 sessions", "`wc -l` over them", &list, &wc_all);
+    let cached = || own(&["--root".as_ref(), root.as_os_str(), "list".as_ref(), "--all".as_ref(), "--json".as_ref()]);
+    let no_cache = data.join("no-cache.toml");
+    fs::write(&no_cache, "[cache]\nenabled = false\n").unwrap();
+    let list = || {
+        let mut command = cached();
+        command.env("PI_SESSIONS_CONFIG", &no_cache);
+        command
+    };
+    row("list 1,001 sessions, no cache", "`wc -l` over them", &list, &wc_all);
+    row("list 1,001 sessions, warm cache", "`wc -l` over them", &cached, &wc_all);
     if let Some(package) = std::env::var_os("PI_PACKAGE") {
         let package = PathBuf::from(package);
         let pi_open = || pi(&package, OPEN_WITH_PI, &compacted);
@@ -86,7 +94,9 @@ const LIST_WITH_PI: &str = "const [d, p] = process.argv.slice(1); const { Sessio
 
 fn own(args: &[&std::ffi::OsStr]) -> Command {
     let mut command = peer(PROGRAM, args);
-    command.env("NO_COLOR", "1");
+    // The caches of whoever measures stay as they are.
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/bench-data/cache");
+    command.env("NO_COLOR", "1").env("XDG_CACHE_HOME", cache);
     command
 }
 
@@ -135,6 +145,7 @@ fn show(time: Duration) -> String {
 fn peak(command: &Command) -> String {
     let mut meter = Command::new(std::env::current_exe().unwrap());
     meter.arg("--peak").arg(command.get_program()).args(command.get_args());
+    meter.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
     let output = meter.output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }

@@ -247,19 +247,20 @@ impl Index {
     /// Reads from `self.len`, where a line begins, to `len`.
     fn scan_to(&mut self, file: &dyn FsFile, path: &Path, len: u64) -> Result<(), StorageError> {
         let from = self.len;
+        let io = |source| StorageError::io("read", path, source);
         let several_cores = || std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
-        let parts = if len - from >= PARALLEL_BYTES && several_cores() {
-            let middle = from + (len - from) / 2;
-            std::thread::scope(|scope| {
-                let second = scope.spawn(|| scan_part(file, middle, len, len, &mut ()));
-                let first = scan_part(file, from, middle, len, &mut ());
-                let second = second.join().unwrap_or_else(|_| Err(io::Error::other("a reading thread stopped")));
-                Ok(vec![first?, second?])
-            })
-        } else {
-            scan_part(file, from, len, len, &mut ()).map(|part| vec![part])
-        };
-        self.add_parts(parts.map_err(|source| StorageError::io("read", path, source))?, len)
+        // When a part cannot be read, nothing of the others may stay; a file that is just being opened is given up as a whole.
+        if len - from < PARALLEL_BYTES || !self.tree.is_empty() || !several_cores() {
+            return self.add_parts(vec![scan_part(file, from, len, len, &mut ()).map_err(io)?], len);
+        }
+        // This thread has the smaller part, and adds it to the tree while the other one is still reading.
+        let middle = from + (len - from) / 20 * 9;
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| scan_part(file, middle, len, len, &mut ()));
+            self.add_parts(vec![scan_part(file, from, middle, len, &mut ()).map_err(io)?], len)?;
+            let second = second.join().unwrap_or_else(|_| Err(io::Error::other("a reading thread stopped")));
+            self.add_parts(vec![second.map_err(io)?], len)
+        })
     }
 
     /// As [`Index::scan_to`], in one thread, with a visitor.

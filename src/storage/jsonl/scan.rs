@@ -90,7 +90,17 @@ impl LineScanner {
     /// Takes the next bytes of the file and calls `on_line` at each newline.
     pub fn feed(&mut self, bytes: &[u8], on_line: &mut impl FnMut(Line)) {
         let (blocks, rest) = bytes.as_chunks::<64>();
-        for block in blocks {
+        let mut blocks = blocks.iter();
+        loop {
+            if self.in_string == u64::MAX {
+                let quiet = blocks.as_slice().iter().take_while(|block| !is_eventful(block)).count();
+                if quiet > 0 {
+                    self.escape = 0;
+                    self.position += 64 * quiet as u64;
+                    blocks = blocks.as_slice()[quiet..].iter();
+                }
+            }
+            let Some(block) = blocks.next() else { break };
             self.block(block, 64, on_line);
         }
         if !rest.is_empty() {
@@ -112,11 +122,6 @@ impl LineScanner {
 
     #[inline]
     fn block(&mut self, block: &Block, len: u64, on_line: &mut impl FnMut(Line)) {
-        if self.in_string == u64::MAX && len == 64 && !is_eventful(block) {
-            self.escape = 0;
-            self.position += len;
-            return;
-        }
         let control = mask(block, is_control);
         let mut newlines = if control == 0 { 0 } else { mask(block, is(b'\n')) };
         let mut segment = u64::MAX;
@@ -137,7 +142,7 @@ impl LineScanner {
     }
 
     /// Takes the bytes of one line in a block of `len` bytes, those whose bit is set in `segment`.
-    #[inline]
+    #[inline(always)]
     fn segment(&mut self, block: &Block, segment: u64, control: u64, len: u64) {
         let escaped = self.escaped(mask(block, is(b'\\')) & segment);
         if len < 64 {
