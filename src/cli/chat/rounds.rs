@@ -36,7 +36,7 @@ use crate::storage::repo::NewSession;
 
 /// How often a session that somebody holds is asked for again, and after what wait: when a program is killed while it
 /// starts a tool, what becomes the tool has the lock for a moment more.
-const OWNER_TRIES: u32 = 5;
+const OWNER_TRIES: u32 = 20;
 const OWNER_WAIT: Duration = Duration::from_millis(30);
 
 /// What a chat is told on the command line.
