@@ -23,7 +23,7 @@
 //! - [`session`]: values only. `entry`, `message` and `usage` are the file format, `json` keeps what nobody asks for as
 //!   text, `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
 //!   `labels` and `stats` fold over entries, `incoming` checks and completes lines that a person or a program wants to
-//!   append, `outline` lays the tree out in rows, `usage_report` adds up many sessions in groups, `parting` compares two
+//!   append, `outline` lays the tree out in rows, `hash` makes lasting names, `usage_report` adds up many sessions in groups, `parting` compares two
 //!   branches.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
 //!   the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,

@@ -20,6 +20,7 @@ use crate::import::{EntryCounts, ImportDamage, ImportedSession};
 use crate::session::entry::{
     Custom, CustomMessageEntry, Entry, EntryId, EntryKind, Leaf, MessageEntry, ModelChange, SessionInfo, format_timestamp,
 };
+use crate::session::hash::fnv1a;
 use crate::session::json::{Extra, Json};
 use crate::session::message::{AssistantMessage, Block, Content, Message, ToolResultMessage};
 
@@ -150,9 +151,7 @@ impl Draft {
 
     /// From now on ids are made of `key`: copies of one line in several sessions have one id then, as in forks.
     pub(super) fn seed(&mut self, key: &str) {
-        let hash =
-            key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        self.seed = (hash, 0);
+        self.seed = (fnv1a(key.bytes()), 0);
     }
 
     fn new_id(&mut self) -> EntryId {

@@ -13,6 +13,7 @@ use crate::import::blocks::{complete, details_of, one_field};
 use crate::import::lines::{Line, read_lines};
 use crate::import::{EntryCounts, ImportDamage, ImportFormat, ImportedSession, SourceFile};
 use crate::session::entry::{Custom, Entry, EntryId, EntryKind, EntryType, FORMAT_VERSION, Header, format_timestamp};
+use crate::session::hash::fnv1a;
 use crate::session::json::{Extra, Fields, Json};
 use crate::session::message::{Content, Message};
 
@@ -273,7 +274,7 @@ fn mend_message(message: &mut Message, at_ms: i64) {
 /// An id for a line that has none, the same at each import.
 fn fresh_id(what: &str, number: u64) -> EntryId {
     let bytes = what.bytes().chain(number.to_le_bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = fnv1a(bytes);
     EntryId::new(format!("{:08x}", (hash ^ (hash >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32))
 }
 

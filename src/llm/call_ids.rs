@@ -7,6 +7,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::session::hash::fnv1a;
+
 /// The ids of one request, given out in the order of its messages.
 #[derive(Debug)]
 pub(crate) struct CallIds {
@@ -55,15 +57,10 @@ impl CallIds {
 
     /// What can be kept of `id`, and a hash of it all.
     fn fitted(&self, id: &str, copy: u32) -> String {
-        let hash = format!("_{:016x}", fnv1a(format!("{copy}:{id}").as_bytes()));
+        let hash = format!("_{:016x}", fnv1a(format!("{copy}:{id}").into_bytes()));
         let kept = id.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
         kept.take(self.longest.saturating_sub(hash.len())).collect::<String>() + &hash
     }
-}
-
-/// The 64-bit FNV-1a hash, which is the same in every version of every program.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

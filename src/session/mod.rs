@@ -6,6 +6,7 @@
 
 pub mod context;
 pub mod entry;
+pub(crate) mod hash;
 pub mod incoming;
 pub mod json;
 pub mod labels;

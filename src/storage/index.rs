@@ -20,13 +20,14 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{OptionalExtension, TransactionBehavior, params};
 
+use crate::session::hash::fnv1a;
 use crate::storage::StorageError;
 use crate::storage::cores::map_on_all_cores;
 use crate::storage::fs::{FileMeta, Fs, OpenFor};
 use crate::storage::jsonl::{Pass, ResumePoint, visit_appended, visit_resumable};
 use crate::storage::list::{ListProgress, Listing, SessionSummary, Skipped, SummaryFold, read_all, sort_by_activity};
 use crate::storage::repo::{Repo, SessionFile, split_path};
-use crate::storage::store::{Store, StoreFormat, Unusable, fnv};
+use crate::storage::store::{Store, StoreFormat, Unusable};
 use record::{FileKey, FileRecord, Found};
 
 mod record;
@@ -64,7 +65,7 @@ fn chunk_key(path: &Path) -> ChunkKey {
 }
 
 fn chunk_number(path: &Path) -> u64 {
-    fnv(name_bytes(path)) % CHUNKS_PER_FOLDER
+    fnv1a(name_bytes(path).iter().copied()) % CHUNKS_PER_FOLDER
 }
 
 fn folder_bytes(path: &Path) -> &[u8] {

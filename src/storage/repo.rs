@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::session::entry::{FORMAT_VERSION, Header, SessionId, format_timestamp};
+use crate::session::hash::fnv1a;
 use crate::session::json::{Extra, Json};
 use crate::storage::cores::map_on_all_cores;
 use crate::storage::fs::{FileKind, FileMeta, Fs};
@@ -343,7 +344,7 @@ pub fn folder_name(cwd: &str) -> String {
     if name.len() <= 255 {
         return name;
     }
-    let hash = inner.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = fnv1a(inner.bytes());
     let mut kept = 200;
     while !inner.is_char_boundary(kept) {
         kept -= 1;

@@ -20,6 +20,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
+use crate::session::hash::fnv1a;
 use crate::storage::fs::{Fs, OpenFor};
 
 /// How long a writer waits for another.
@@ -142,10 +143,5 @@ impl Store {
 
 /// The file of a root and purpose in a cache folder.
 pub(super) fn file_of(folder: &Path, root: &Path, name: &str, ending: &str) -> PathBuf {
-    folder.join(format!("{name}-{:016x}.{ending}", fnv(root.as_os_str().as_encoded_bytes())))
-}
-
-/// A hash that is the same in every process (FNV-1a).
-pub(super) fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    folder.join(format!("{name}-{:016x}.{ending}", fnv1a(root.as_os_str().as_encoded_bytes().iter().copied())))
 }

@@ -218,10 +218,9 @@ impl<'a> Members<'a> {
     }
 
     fn skip(&mut self, also: Option<u8>) -> Option<()> {
-        let bytes = self.text.as_bytes();
-        self.at += bytes[self.at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
+        self.skip_spaces();
         match also {
-            Some(wanted) if bytes.get(self.at) == Some(&wanted) => self.at += 1,
+            Some(wanted) if self.text.as_bytes().get(self.at) == Some(&wanted) => self.at += 1,
             Some(_) => return None,
             None => {}
         }

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::session::entry::FORMAT_VERSION;
+use crate::session::hash::fnv1a;
 use crate::session::json::{Fields, well_formed};
 use crate::storage::jsonl::codec::{decode_header, encode_header};
 use crate::storage::jsonl::reader::{Found, Index, Source};
@@ -121,7 +122,7 @@ fn chain_ids(session_id: &str, len: usize) -> Vec<String> {
 /// FNV-1a over the id, the place and a salt, then mixed, so that all bits depend on all of them.
 pub(crate) fn hash(session_id: &str, place: u64, salt: u64) -> u64 {
     let bytes = session_id.bytes().chain(place.to_le_bytes()).chain(salt.to_le_bytes());
-    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut hash = fnv1a(bytes);
     for _ in 0..2 {
         hash = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     }

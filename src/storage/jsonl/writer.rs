@@ -118,8 +118,12 @@ impl JsonlStorage {
         }
         let io = |source| StorageError::io("read", &self.path, source);
         let len = self.file.metadata().map_err(io)?.len;
-        if len >= self.index.len && self.read_anchor()? == self.anchor && self.index.extend(&*self.file, &self.path, len)? {
-            self.anchor = self.read_anchor()?;
+        let known_len = self.index.len;
+        if len >= known_len && self.read_anchor()? == self.anchor && self.index.extend(&*self.file, &self.path, len)? {
+            // Where nothing came, it was compared a moment ago.
+            if len > known_len {
+                self.anchor = self.read_anchor()?;
+            }
         } else {
             self.adopt(self.file.clone())?;
         }
