@@ -29,6 +29,7 @@ mod invocation;
 mod output_file;
 mod refer;
 pub mod surroundings;
+mod system_trash;
 mod text;
 mod ui;
 mod view;

@@ -34,6 +34,7 @@ pub mod search;
 mod store;
 #[cfg(test)]
 mod testing;
+pub mod trash;
 pub mod usage;
 
 /// A session that can be read.

@@ -44,6 +44,7 @@ Commands:
   model        Shows or sets the model that the session goes on with
   move         Gives a session another folder to work in, and moves its file there
   delete       Moves sessions to the trash
+  restore      Brings sessions back from the trash; without SESSION lists what is there
   export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
   repair       Mends a damaged session and keeps the old bytes beside it
@@ -91,6 +92,7 @@ Commands:
   model        Shows or sets the model that the session goes on with
   move         Gives a session another folder to work in, and moves its file there
   delete       Moves sessions to the trash
+  restore      Brings sessions back from the trash; without SESSION lists what is there
   export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
   repair       Mends a damaged session and keeps the old bytes beside it

@@ -26,6 +26,7 @@ mod cmd_name;
 mod cmd_new;
 mod cmd_path;
 mod cmd_repair;
+mod cmd_restore;
 mod cmd_search;
 mod cmd_show;
 mod cmd_stats;

@@ -29,6 +29,7 @@ mod name;
 mod new;
 mod path;
 mod repair;
+mod restore;
 mod search;
 mod show;
 mod stats;
@@ -61,6 +62,7 @@ pub enum Command {
     Model(model::ModelArgs),
     Move(move_::MoveArgs),
     Delete(delete::DeleteArgs),
+    Restore(restore::RestoreArgs),
     Export(export::ExportArgs),
     Check(check::CheckArgs),
     Repair(repair::RepairArgs),
@@ -97,6 +99,7 @@ impl Command {
             Self::Model(args) => model::run(&args, invocation),
             Self::Move(args) => move_::run(&args, invocation),
             Self::Delete(args) => delete::run(&args, invocation),
+            Self::Restore(args) => restore::run(&args, invocation),
             Self::Export(args) => export::run(&args, invocation),
             Self::Check(args) => check::run(&args, invocation),
             Self::Repair(args) => repair::run(&args, invocation),

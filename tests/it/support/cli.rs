@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use pi_sessions::cli::surroundings::{Input, Output, Surroundings};
 use pi_sessions::storage::fs::StdFs;
+use pi_sessions::storage::trash::TrashedFile;
 use pi_sessions::storage::{Clock, IdSource};
 
 /// The folder that commands run in; it does not exist.
@@ -47,6 +48,10 @@ impl fmt::Debug for Meanwhile {
 pub struct Trash {
     /// The names of the files that went there.
     pub names: Vec<String>,
+    /// What lies there.
+    items: Vec<TrashedFile>,
+    /// Whether it does not tell what lies there.
+    pub is_silent: bool,
     /// Why it refuses, if it does.
     pub refuses: Option<String>,
     /// Whether it panics, as a mistake of ours would.
@@ -178,11 +183,7 @@ impl TestEnv {
             stdin: Input { reader: Box::new(io::Cursor::new(input.to_owned().into_bytes())), is_terminal, is_process: false },
             stdout: Output { writer: Box::new(stdout.clone()), columns: self.columns },
             stderr: Output { writer: Box::new(stderr.clone()), columns: self.columns },
-            trash: Arc::new(move |path| {
-                let panics = trash.lock().expect("no test panicked").panics;
-                assert!(!panics, "the trash is on fire");
-                throw_away(&mut trash.lock().expect("no test panicked"), path)
-            }),
+            trash: Arc::new(TestTrash { trash, folder: self.path().join("trash"), now_ms: self.clock.now_ms() }),
             wait: Arc::new(move |_| {
                 let next = meanwhile.lock().expect("no test panicked").0.pop_front();
                 next.map(|act| act()).is_some()
@@ -202,13 +203,47 @@ impl TestEnv {
     }
 }
 
-fn throw_away(trash: &mut Trash, path: &Path) -> Result<(), String> {
-    if let Some(why) = &trash.refuses {
-        return Err(why.clone());
+/// The trash of a test: a folder.
+struct TestTrash {
+    trash: Arc<Mutex<Trash>>,
+    folder: PathBuf,
+    now_ms: i64,
+}
+
+impl pi_sessions::storage::trash::Trash for TestTrash {
+    fn put(&self, path: &Path) -> io::Result<()> {
+        let panics = self.trash.lock().expect("no test panicked").panics;
+        assert!(!panics, "the trash is on fire");
+        let mut trash = self.trash.lock().expect("no test panicked");
+        if let Some(why) = &trash.refuses {
+            return Err(io::Error::other(why.clone()));
+        }
+        let content = self.folder.join(trash.names.len().to_string());
+        fs::create_dir_all(&self.folder)?;
+        fs::rename(path, &content)?;
+        trash.names.push(path.file_name().expect("a name").to_string_lossy().into_owned());
+        let file = TrashedFile { id: content.clone().into(), original: path.to_owned(), content, deleted_ms: self.now_ms };
+        trash.items.push(file);
+        Ok(())
     }
-    fs::remove_file(path).map_err(|error| error.to_string())?;
-    trash.names.push(path.file_name().expect("a name").to_string_lossy().into_owned());
-    Ok(())
+
+    fn items(&self) -> io::Result<Vec<TrashedFile>> {
+        let trash = self.trash.lock().expect("no test panicked");
+        match trash.is_silent {
+            true => Err(io::Error::new(io::ErrorKind::Unsupported, "this system does not tell what lies in its trash")),
+            false => Ok(trash.items.clone()),
+        }
+    }
+
+    fn take(&self, file: &TrashedFile, to: &Path) -> io::Result<()> {
+        let mut trash = self.trash.lock().expect("no test panicked");
+        if let Some(why) = trash.refuses.clone().filter(|_| to.extension().is_some_and(|end| end == "jsonl")) {
+            return Err(io::Error::other(why));
+        }
+        fs::hard_link(&file.content, to)?;
+        trash.items.retain(|item| item.id != file.id);
+        fs::remove_file(&file.content)
+    }
 }
 
 /// The words of a command line.
