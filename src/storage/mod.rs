@@ -26,6 +26,7 @@ pub mod list;
 pub mod lock;
 pub mod memory;
 pub mod reference;
+pub mod prune;
 pub mod repair;
 pub mod repo;
 #[cfg(feature = "search")]
