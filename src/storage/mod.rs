@@ -25,8 +25,8 @@ pub mod jsonl;
 pub mod list;
 pub mod lock;
 pub mod memory;
-pub mod reference;
 pub mod prune;
+pub mod reference;
 pub mod repair;
 pub mod repo;
 #[cfg(feature = "search")]

@@ -45,6 +45,7 @@ Commands:
   move         Gives a session another folder to work in, and moves its file there
   delete       Moves sessions to the trash
   restore      Brings sessions back from the trash; without SESSION lists what is there
+  prune        Moves old or empty sessions to the trash
   export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
   repair       Mends a damaged session and keeps the old bytes beside it
@@ -93,6 +94,7 @@ Commands:
   move         Gives a session another folder to work in, and moves its file there
   delete       Moves sessions to the trash
   restore      Brings sessions back from the trash; without SESSION lists what is there
+  prune        Moves old or empty sessions to the trash
   export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
   repair       Mends a damaged session and keeps the old bytes beside it

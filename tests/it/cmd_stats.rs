@@ -157,8 +157,9 @@ fn a_time_may_be_a_date_a_time_or_a_span() {
     assert_snapshot!(env.run("stats --since yesterday"), @r#"
 $ pi-sessions stats --since yesterday
 --- stderr
-error: --since is no date, time or span: yesterday
-Hint: a date is 2026-11-30, a time 2026-11-30T09:00:00Z, a span 90m, 24h, 7d or 2w
+error: invalid value 'yesterday' for '--since <T>': it has to be a number with m, h, d or w, such as 2h, or a date such as 2026-11-30
+
+For more information, try '--help'.
 --- exit code 2
 "#);
     assert_snapshot!(env.run("stats --json --csv"), @r#"

@@ -25,6 +25,7 @@ mod cmd_move;
 mod cmd_name;
 mod cmd_new;
 mod cmd_path;
+mod cmd_prune;
 mod cmd_repair;
 mod cmd_restore;
 mod cmd_search;

@@ -28,6 +28,7 @@ mod move_;
 mod name;
 mod new;
 mod path;
+mod prune;
 mod repair;
 mod restore;
 mod search;
@@ -63,6 +64,7 @@ pub enum Command {
     Move(move_::MoveArgs),
     Delete(delete::DeleteArgs),
     Restore(restore::RestoreArgs),
+    Prune(prune::PruneArgs),
     Export(export::ExportArgs),
     Check(check::CheckArgs),
     Repair(repair::RepairArgs),
@@ -100,6 +102,7 @@ impl Command {
             Self::Move(args) => move_::run(&args, invocation),
             Self::Delete(args) => delete::run(&args, invocation),
             Self::Restore(args) => restore::run(&args, invocation),
+            Self::Prune(args) => prune::run(&args, invocation),
             Self::Export(args) => export::run(&args, invocation),
             Self::Check(args) => check::run(&args, invocation),
             Self::Repair(args) => repair::run(&args, invocation),

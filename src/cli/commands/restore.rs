@@ -14,9 +14,8 @@ use crate::cli::commands::list::short_id_len;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::folder::{SameFolder, absolute};
 use crate::cli::invocation::Invocation;
-use crate::cli::text::{cut, cut_start, one_line, one_line_start, pad, width};
-use crate::cli::ui::Look;
-use crate::cli::view::{PIPE_COLUMNS, age, count, path_text};
+use crate::cli::session_table::{SessionRow, SessionTable};
+use crate::cli::view::{count, path_text};
 use crate::session::entry::format_timestamp;
 use crate::storage::StorageError;
 use crate::storage::list::SessionSummary;
@@ -180,43 +179,24 @@ fn list(mut sessions: Vec<TrashedSession>, all: bool, repo: &Repo, invocation: &
         let mut same = SameFolder::new(repo, &here);
         sessions.retain(|session| is_in(repo, &session.summary) && same.is(&session.summary.cwd));
     }
-    let columns = invocation.ui.columns();
     let now_ms = invocation.now_ms();
     let ui = &mut *invocation.ui;
     if ui.is_json() {
         for session in &sessions {
             ui.json(&TrashedView::of(session))?;
         }
-    } else if !sessions.is_empty() {
-        let rows = sessions.iter().map(|session| {
-            let id = one_line(&session.summary.id);
-            let id = if columns.is_some() { id.chars().take(id_len).collect() } else { id };
-            let deleted = match session.file.deleted_ms {
-                0 => "unknown".to_owned(),
-                deleted_ms => age(deleted_ms, now_ms, columns.is_some()),
-            };
-            [id, deleted, session.summary.message_count.to_string(), one_line(&session.summary.cwd)]
-        });
-        let rows: Vec<_> = [["ID", "DELETED", "MSGS", "FOLDER"].map(str::to_owned)].into_iter().chain(rows).collect();
-        let widest = |at: usize| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0);
-        let cwd_columns = widest(3).min(columns.map_or(usize::MAX, |columns| (columns / 4).max(12)));
-        let (id_columns, age_columns, count_columns) = (widest(0), widest(1), widest(2));
-        for (at, [id, deleted, messages, cwd]) in rows.iter().enumerate() {
-            let mut line = format!("{}  {deleted:<age_columns$}  {messages:>count_columns$}  ", pad(id, id_columns));
-            if all {
-                line.push_str(&format!("{}  ", pad(&cut_start(cwd, cwd_columns), cwd_columns)));
-            }
-            let title = match at.checked_sub(1).and_then(|at| sessions.get(at)).map(|session| &session.summary) {
-                None => "NAME OR FIRST MESSAGE".to_owned(),
-                Some(SessionSummary { name: Some(name), .. }) => one_line(name),
-                Some(SessionSummary { first_message: Some(message), .. }) => one_line_start(message, 200),
-                Some(_) => "(no user message)".to_owned(),
-            };
-            let left = columns.map_or(PIPE_COLUMNS, |columns| columns.saturating_sub(width(&line)).max(10));
-            line.push_str(&cut(&title, Some(left)));
-            let line = if at == 0 { ui.paint(Look::Dim, line.trim_end()) } else { line };
-            ui.line(line.trim_end())?;
-        }
+    } else {
+        let rows: Vec<_> = sessions
+            .iter()
+            .map(|session| SessionRow {
+                session: &session.summary,
+                time_ms: (session.file.deleted_ms > 0).then_some(session.file.deleted_ms),
+                number: session.summary.message_count.to_string(),
+                mark: "",
+            })
+            .collect();
+        let table = SessionTable { time: "DELETED", number: "MSGS", id_len, with_cwd: all, now_ms };
+        table.print(&rows, ui)?;
     }
     let hidden = found - sessions.len();
     if hidden > 0 {

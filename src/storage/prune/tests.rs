@@ -24,9 +24,7 @@ fn check(sessions: &[(&str, Option<&str>)], expect: &[usize]) {
     reversed.reverse();
     let mut back = families(&reversed);
     back.reverse();
-    let same = |families: &[usize]| -> Vec<bool> {
-        families.iter().flat_map(|a| families.iter().map(move |b| a == b)).collect()
-    };
+    let same = |families: &[usize]| -> Vec<bool> { families.iter().flat_map(|a| families.iter().map(move |b| a == b)).collect() };
     assert_eq!(same(&back), same(expect), "reversed");
 }
 
@@ -143,5 +141,8 @@ fn empty_sessions_go_alone() {
     sessions[3].damaged_lines = 1;
     let options = PruneOptions { before_ms: None, only_empty: true };
     assert_eq!(planned(&sessions, options, &[], &["full"]), ["a 0", "b 1", "broken 2 damaged"]);
-    assert_eq!(planned(&sessions, PruneOptions { before_ms: Some(100), ..options }, &[], &["a"]), ["a 0 in use by chat", "broken 1 damaged"]);
+    assert_eq!(
+        planned(&sessions, PruneOptions { before_ms: Some(100), ..options }, &[], &["a"]),
+        ["a 0 in use by chat", "broken 1 damaged"]
+    );
 }
