@@ -50,6 +50,7 @@ Commands:
   check        Looks for faults in sessions, by default in all
   repair       Mends a damaged session and keeps the old bytes beside it
   completions  Prints a script that completes commands in a shell
+  man          Prints a manual page, or writes them all
   config       Shows what is in force, and from where
 
 Options:
@@ -99,6 +100,7 @@ Commands:
   check        Looks for faults in sessions, by default in all
   repair       Mends a damaged session and keeps the old bytes beside it
   completions  Prints a script that completes commands in a shell
+  man          Prints a manual page, or writes them all
   config       Shows what is in force, and from where
 
 Options:

@@ -20,6 +20,7 @@ mod cmd_help;
 mod cmd_import;
 mod cmd_label;
 mod cmd_list;
+mod cmd_man;
 mod cmd_model;
 mod cmd_move;
 mod cmd_name;

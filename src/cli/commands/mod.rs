@@ -23,6 +23,7 @@ mod goto;
 mod import;
 mod label;
 mod list;
+mod man;
 mod model;
 mod move_;
 mod name;
@@ -69,6 +70,7 @@ pub enum Command {
     Check(check::CheckArgs),
     Repair(repair::RepairArgs),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
     Config(config::ConfigArgs),
 }
 
@@ -107,6 +109,7 @@ impl Command {
             Self::Check(args) => check::run(&args, invocation),
             Self::Repair(args) => repair::run(&args, invocation),
             Self::Completions(args) => completions::run(&args, invocation),
+            Self::Man(args) => man::run(&args, invocation),
             Self::Config(args) => config::run(&args, invocation),
         }
     }
