@@ -20,6 +20,7 @@ use crate::cli::ui::{ColorWhen, Ui};
 mod args;
 mod chat;
 mod commands;
+mod completing;
 mod config;
 mod error;
 mod folder;
@@ -33,6 +34,7 @@ mod session_table;
 pub mod surroundings;
 mod system_trash;
 mod text;
+mod typed_line;
 mod ui;
 mod view;
 

@@ -8,6 +8,7 @@ mod cmd_append;
 mod cmd_chat;
 mod cmd_check;
 mod cmd_compact;
+mod cmd_complete;
 mod cmd_completions;
 mod cmd_config;
 mod cmd_context;

@@ -12,6 +12,7 @@ mod append;
 mod chat;
 mod check;
 mod compact;
+mod complete;
 mod completions;
 mod config;
 mod context;
@@ -22,7 +23,7 @@ mod fork;
 mod goto;
 mod import;
 mod label;
-mod list;
+pub(in crate::cli) mod list;
 mod man;
 mod model;
 mod move_;
@@ -71,6 +72,7 @@ pub enum Command {
     Repair(repair::RepairArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
+    Complete(complete::CompleteArgs),
     Config(config::ConfigArgs),
 }
 
@@ -110,6 +112,7 @@ impl Command {
             Self::Repair(args) => repair::run(&args, invocation),
             Self::Completions(args) => completions::run(&args, invocation),
             Self::Man(args) => man::run(&args, invocation),
+            Self::Complete(args) => complete::run(&args, invocation),
             Self::Config(args) => config::run(&args, invocation),
         }
     }

@@ -155,6 +155,11 @@ impl TestEnv {
         self.run_with(args, "", false)
     }
 
+    /// Runs a command line whose words are given one by one, whatever is in them.
+    pub fn run_words(&self, args: &[&str]) -> Run {
+        self.run_in_process(&args.join(" "), args.iter().map(ToString::to_string).collect(), "", false)
+    }
+
     /// Runs a command line with standard input from a pipe.
     pub fn pipe(&self, args: &str, input: &str) -> Run {
         self.run_with(args, input, false)
@@ -166,6 +171,10 @@ impl TestEnv {
     }
 
     fn run_with(&self, args: &str, input: &str, is_terminal: bool) -> Run {
+        self.run_in_process(args, words(args), input, is_terminal)
+    }
+
+    fn run_in_process(&self, args: &str, words: Vec<String>, input: &str, is_terminal: bool) -> Run {
         self.clock.0.fetch_add(1000, Ordering::Relaxed);
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
         let trash = self.trash.clone();
@@ -190,7 +199,7 @@ impl TestEnv {
             }),
             process: "pid 7 on here".to_owned(),
         };
-        let words = std::iter::once("pi-sessions".to_owned()).chain(words(args));
+        let words = std::iter::once("pi-sessions".to_owned()).chain(words);
         let code = pi_sessions::cli::run(words, surroundings);
         let shown = |buffer: &Buffer| self.hide(&String::from_utf8(buffer.bytes()).expect("text"));
         Run { args: self.hide(args), code, stdout: shown(&stdout), stderr: shown(&stderr) }
