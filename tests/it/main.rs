@@ -40,6 +40,7 @@ mod crash;
 mod export;
 mod files;
 mod golden;
+mod help_examples;
 mod listing_cache;
 mod llm;
 mod long_session;

@@ -157,7 +157,7 @@ impl TestEnv {
 
     /// Runs a command line whose words are given one by one, whatever is in them.
     pub fn run_words(&self, args: &[&str]) -> Run {
-        self.run_in_process(&args.join(" "), args.iter().map(ToString::to_string).collect(), "", false)
+        self.pipe_words(args, "")
     }
 
     /// Runs a command line with standard input from a pipe.
@@ -168,6 +168,16 @@ impl TestEnv {
     /// Runs a command line; a person at the terminal answers its questions with `input`.
     pub fn answer(&self, args: &str, input: &str) -> Run {
         self.run_with(args, input, true)
+    }
+
+    /// As [`TestEnv::run_words`], with standard input from a pipe.
+    pub fn pipe_words(&self, args: &[&str], input: &str) -> Run {
+        self.run_in_process(&args.join(" "), args.iter().map(ToString::to_string).collect(), input, false)
+    }
+
+    /// As [`TestEnv::run_words`]; a person at the terminal answers its questions with `input`.
+    pub fn answer_words(&self, args: &[&str], input: &str) -> Run {
+        self.run_in_process(&args.join(" "), args.iter().map(ToString::to_string).collect(), input, true)
     }
 
     fn run_with(&self, args: &str, input: &str, is_terminal: bool) -> Run {

@@ -5,6 +5,7 @@ pub mod counting_fs;
 pub mod exported;
 pub mod fault_fs;
 pub mod fixed;
+pub mod jq;
 pub mod json;
 pub mod messy_root;
 pub mod model_server;
