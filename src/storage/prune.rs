@@ -7,7 +7,7 @@
 //!   goes whose fork is still worked on.
 //! - A session that somebody holds keeps its whole family.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use crate::storage::list::SessionSummary;
@@ -42,6 +42,8 @@ pub enum Stays {
     FamilyInUse,
     /// Lines of it cannot be read, so nobody knows that it is empty.
     Damaged,
+    /// It, or a session of its family, changed since the plan was made.
+    Changed,
 }
 
 /// The families of sessions: for each session the number of its family, counted from 0 in the order of their first
@@ -139,6 +141,24 @@ pub fn plan(
         plan.push(Pruned { session: session.clone(), family: *numbers.entry(family).or_insert(next), stays });
     }
     plan
+}
+
+/// Looks at a plan again, after a person took their time to agree to it: `now` is the plan that would be made now. What is
+/// not in it as it was before stays, and with it its family; empty sessions stay alone.
+pub fn confirm(plan: &mut [Pruned], now: &[Pruned], options: PruneOptions) {
+    let now: HashMap<&Path, &Pruned> = now.iter().map(|planned| (planned.session.path.as_path(), planned)).collect();
+    let is_same = |planned: &Pruned| {
+        let again = now.get(planned.session.path.as_path());
+        again.is_some_and(|again| again.stays.is_none() && again.session == planned.session)
+    };
+    let changed: HashSet<usize> =
+        plan.iter().filter(|planned| planned.stays.is_none() && !is_same(planned)).map(|planned| planned.family).collect();
+    for planned in plan.iter_mut().filter(|planned| planned.stays.is_none()) {
+        let is_changed = if options.only_empty { !is_same(planned) } else { changed.contains(&planned.family) };
+        if is_changed {
+            planned.stays = Some(Stays::Changed);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -176,6 +176,29 @@ Delete 2 sessions (594 bytes) for good? [y/N] deleted 2 sessions, 594 bytes
 }
 
 #[test]
+fn what_changes_while_the_question_waits_stays() {
+    let env = TestEnv::new().terminal(80).var("NO_COLOR", "1");
+    let paths = sessions(&env);
+    let fork = paths[1].clone();
+    env.meanwhile(move || {
+        let text = std::fs::read_to_string(&fork).expect("the file");
+        let line = r#"{"type":"message","id":"u2","parentId":"u","message":{"role":"user","content":"once more"}}"#;
+        std::fs::write(&fork, format!("{text}{line}\n")).expect("the file");
+    });
+    assert_snapshot!(env.answer("prune --older-than 30d", "y\n"), @r#"
+$ pi-sessions prune --older-than 30d
+ID        ACTIVITY            SIZE  NAME OR FIRST MESSAGE
+old-fork  10 months ago  351 bytes  of 02-01  (fork)
+old-pare  11 months ago  243 bytes  of 01-01
+--- stderr
+Move 2 sessions (594 bytes) to the trash? [y/N] warning: stays, it or its family changed meanwhile: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_old-fork.jsonl
+warning: stays, it or its family changed meanwhile: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_old-parent.jsonl
+nothing was removed
+"#);
+    assert_eq!(left(&paths).len(), 6, "its parent stays too");
+}
+
+#[test]
 fn what_somebody_holds_stays_with_its_family() {
     let env = TestEnv::new();
     let paths = sessions(&env);
@@ -206,7 +229,7 @@ old-parent  2026-01-01T12:00:00.000Z  243 bytes  of 01-01
 --- stderr
 warning: cannot move to the trash [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_old-fork.jsonl (no space)
 warning: cannot move to the trash [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_old-parent.jsonl (no space)
-moved 0 sessions, 0 bytes, to the trash (pi-sessions restore brings them back)
+nothing was removed
 error: 2 sessions could not be removed
 Hint: --permanent removes them without a trash
 --- exit code 1

@@ -138,6 +138,11 @@ Hint: --to DIR brings it back to another folder
 --- exit code 1
 "#);
     assert!(!path.exists(), "all or nothing");
+    fs::remove_file(path.with_extension("jsonl.bak")).expect("a file");
+    fs::write(&path, "mine").expect("a file");
+    assert_eq!(env.run("restore demo").code, 1);
+    assert!(!path.with_extension("jsonl.bak").exists(), "all or nothing");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "mine");
     let to = env.path().join("new/folder");
     assert_snapshot!(env.run(&format!("restore demo --to {}", to.display())), @r#"
 $ pi-sessions restore demo --to [TMP]/new/folder

@@ -20,7 +20,7 @@ use crate::cli::view::{count, path_text, size};
 use crate::session::entry::format_timestamp;
 use crate::storage::list::SessionSummary;
 use crate::storage::lock::OwnerLock;
-use crate::storage::prune::{PruneOptions, Pruned, Stays, plan};
+use crate::storage::prune::{PruneOptions, Pruned, Stays, confirm, plan};
 use crate::storage::repo::Repo;
 
 const EXAMPLES: &str = "\
@@ -108,23 +108,8 @@ impl<'a> View<'a> {
 
 pub(super) fn run(args: &PruneArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let repo = invocation.repo()?;
-    let sessions = {
-        let progress = invocation.ui.progress();
-        repo.sessions(&|step| progress.show("reading sessions", step.done as u64, step.total as u64))?.sessions
-    };
+    let (sessions, mut plan) = make_plan(args, &repo, invocation)?;
     let now_ms = invocation.now_ms();
-    let options = PruneOptions { before_ms: args.older_than.map(|time| time.at_ms(now_ms)), only_empty: args.empty };
-    let cwd = args.cwd.as_ref().map(|cwd| path_text(&absolute(&invocation.surroundings.cwd, cwd)));
-    let here = cwd.unwrap_or_else(|| invocation.here());
-    let mut same = SameFolder::new(&repo, &here);
-    let plan = plan(
-        &sessions,
-        options,
-        &mut |session| args.all || same.is(&session.cwd),
-        // Where nobody can tell who holds it, removing it fails with the reason.
-        &mut |session| OwnerLock::owner(&**repo.fs(), &session.path).ok().flatten(),
-    );
-
     let doomed: Vec<_> = plan.iter().filter(|planned| planned.stays.is_none()).collect();
     let columns = SessionTable { time: "ACTIVITY", number: "SIZE", id_len: short_id_len(&sessions), with_cwd: args.all, now_ms };
     let ui = &mut *invocation.ui;
@@ -164,8 +149,38 @@ pub(super) fn run(args: &PruneArgs, invocation: &mut Invocation<'_>) -> Result<O
             ui.done("nothing was removed");
             return Ok(Outcome::Declined);
         }
+        // The question may have waited for long.
+        let (_, now) = make_plan(args, &repo, invocation)?;
+        confirm(&mut plan, &now, options(args, now_ms));
     }
     carry_out(&plan, args.permanent, &repo, invocation)
+}
+
+fn options(args: &PruneArgs, now_ms: i64) -> PruneOptions {
+    PruneOptions { before_ms: args.older_than.map(|time| time.at_ms(now_ms)), only_empty: args.empty }
+}
+
+/// All sessions, and what goes of them.
+fn make_plan(
+    args: &PruneArgs,
+    repo: &Repo,
+    invocation: &mut Invocation<'_>,
+) -> Result<(Vec<SessionSummary>, Vec<Pruned>), CliError> {
+    let sessions = {
+        let progress = invocation.ui.progress();
+        repo.sessions(&|step| progress.show("reading sessions", step.done as u64, step.total as u64))?.sessions
+    };
+    let cwd = args.cwd.as_ref().map(|cwd| path_text(&absolute(&invocation.surroundings.cwd, cwd)));
+    let here = cwd.unwrap_or_else(|| invocation.here());
+    let mut same = SameFolder::new(repo, &here);
+    let plan = plan(
+        &sessions,
+        options(args, invocation.now_ms()),
+        &mut |session| args.all || same.is(&session.cwd),
+        // Where nobody can tell who holds it, removing it fails with the reason.
+        &mut |session| OwnerLock::owner(&**repo.fs(), &session.path).ok().flatten(),
+    );
+    Ok((sessions, plan))
 }
 
 fn carry_out(plan: &[Pruned], permanent: bool, repo: &Repo, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
@@ -174,6 +189,9 @@ fn carry_out(plan: &[Pruned], permanent: bool, repo: &Repo, invocation: &mut Inv
     for planned in plan {
         let session = &planned.session;
         let fate = if let Some(why) = stays(planned) {
+            if planned.stays == Some(Stays::Changed) {
+                invocation.ui.warn(&format!("stays, {why}: {}", session.path.display()));
+            }
             Fate::Stays(why)
         } else if !is_as_planned(repo, session) {
             invocation.ui.warn(&format!("stays, it changed meanwhile: {}", session.path.display()));
@@ -200,6 +218,7 @@ fn carry_out(plan: &[Pruned], permanent: bool, repo: &Repo, invocation: &mut Inv
     let what = count(removed, "session", "sessions");
     let ui = &mut *invocation.ui;
     match permanent {
+        _ if removed == 0 => ui.done("nothing was removed"),
         true => ui.done(&format!("deleted {what}, {}", size(bytes))),
         false => ui.done(&format!("moved {what}, {}, to the trash (pi-sessions restore brings them back)", size(bytes))),
     }
@@ -233,6 +252,7 @@ fn stays(planned: &Pruned) -> Option<String> {
         Stays::InUse(owner) => format!("in use by {owner}"),
         Stays::FamilyInUse => "a session of its family is in use".to_owned(),
         Stays::Damaged => "lines of it cannot be read".to_owned(),
+        Stays::Changed => "it or its family changed meanwhile".to_owned(),
     })
 }
 

@@ -98,6 +98,7 @@ fn planned(sessions: &[SessionSummary], options: PruneOptions, scope: &[&str], h
                 Some(Stays::InUse(owner)) => format!(" in use by {owner}"),
                 Some(Stays::FamilyInUse) => " family in use".to_owned(),
                 Some(Stays::Damaged) => " damaged".to_owned(),
+                Some(Stays::Changed) => " changed".to_owned(),
             };
             format!("{} {}{stays}", one.session.id, one.family)
         })
@@ -145,4 +146,23 @@ fn empty_sessions_go_alone() {
         planned(&sessions, PruneOptions { before_ms: Some(100), ..options }, &[], &["a"]),
         ["a 0 in use by chat", "broken 1 damaged"]
     );
+}
+
+#[test]
+fn what_changed_since_stays_with_its_family() {
+    let sessions = [fork("a", None, 1), fork("b", Some("/r/T_a.jsonl"), 2), fork("c", None, 3)];
+    let of = |sessions: &[SessionSummary]| plan(sessions, OLD, &mut |_| true, &mut |_| None);
+    let confirmed = |now: &[Pruned], options| {
+        let mut plan = of(&sessions);
+        confirm(&mut plan, now, options);
+        plan.into_iter().map(|planned| planned.stays.is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(confirmed(&of(&sessions), OLD), [false, false, false]);
+    let mut longer = sessions.clone();
+    longer[1].size_bytes += 1;
+    assert_eq!(confirmed(&of(&longer), OLD), [true, true, false]);
+    assert_eq!(confirmed(&of(&longer), PruneOptions { only_empty: true, ..OLD }), [false, true, false]);
+    assert_eq!(confirmed(&of(&sessions[..2]), OLD), [false, false, true], "gone");
+    let held = plan(&sessions, OLD, &mut |_| true, &mut |session| (session.id == "c").then(|| "chat".to_owned()));
+    assert_eq!(confirmed(&held, OLD), [false, false, true]);
 }

@@ -145,7 +145,7 @@ impl TestEnv {
         self.trash.lock().expect("no test panicked")
     }
 
-    /// Has something done while the next command waits, after what was given before.
+    /// Has something done while the next command waits, also for an answer, after what was given before.
     pub fn meanwhile(&self, act: impl FnOnce() + Send + 'static) {
         self.meanwhile.lock().expect("no test panicked").0.push_back(Box::new(act));
     }
@@ -189,6 +189,8 @@ impl TestEnv {
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
         let trash = self.trash.clone();
         let meanwhile = self.meanwhile.clone();
+        let answers = io::Cursor::new(input.to_owned().into_bytes());
+        let person = Person { answers, meanwhile: is_terminal.then(|| meanwhile.clone()) };
         let surroundings = Surroundings {
             env: self.env.clone(),
             cwd: self.cwd.clone(),
@@ -199,7 +201,7 @@ impl TestEnv {
             fs: Arc::new(StdFs),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
-            stdin: Input { reader: Box::new(io::Cursor::new(input.to_owned().into_bytes())), is_terminal, is_process: false },
+            stdin: Input { reader: Box::new(person), is_terminal, is_process: false },
             stdout: Output { writer: Box::new(stdout.clone()), columns: self.columns },
             stderr: Output { writer: Box::new(stderr.clone()), columns: self.columns },
             trash: Arc::new(TestTrash { trash, folder: self.path().join("trash"), now_ms: self.clock.now_ms() }),
@@ -219,6 +221,21 @@ impl TestEnv {
     pub fn hide(&self, text: &str) -> String {
         let real = fs::canonicalize(self.path()).expect("the temporary folder");
         text.replace(&*real.to_string_lossy(), "[TMP]").replace(&*self.path().to_string_lossy(), "[TMP]")
+    }
+}
+
+/// Somebody who answers, after what others do while a question waits.
+struct Person {
+    answers: io::Cursor<Vec<u8>>,
+    meanwhile: Option<Arc<Mutex<Meanwhile>>>,
+}
+
+impl io::Read for Person {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(act) = self.meanwhile.take().and_then(|meanwhile| meanwhile.lock().expect("no test panicked").0.pop_front()) {
+            act();
+        }
+        self.answers.read(buffer)
     }
 }
 
