@@ -39,6 +39,7 @@ mod conformance;
 mod crash;
 mod export;
 mod files;
+mod fuzzed;
 mod golden;
 mod help_examples;
 mod listing_cache;
