@@ -56,7 +56,8 @@
 //! - A format to import: one file in `import`, one line in its list, fixtures. One to export to: one file in `export` and
 //!   one line in its list.
 //! - A provider: one file in `llm`. A tool: one file in `agent::tools`. A command: one file in `cli::commands`, three
-//!   lines in its `mod.rs`, and `tests/it/cmd_<name>.rs`.
+//!   lines in its `mod.rs`, and `tests/it/cmd_<name>.rs`. An argument whose value is called SESSION or ENTRY is completed
+//!   by shells, and the examples of its help are run by a test.
 //!
 //! # Example
 //! ```

@@ -78,7 +78,7 @@ mod listed {
         }
         // The crate holds the place with an empty file, and stops there when the trash is on another disk.
         let copied = match refusal.kind() {
-            io::ErrorKind::CrossesDevices => std::fs::copy(&file.content, to).map(|_| ()),
+            io::ErrorKind::CrossesDevices => copy(&file.content, to),
             _ => Err(refusal),
         };
         match copied {
@@ -88,6 +88,13 @@ mod listed {
                 Err(refusal)
             }
         }
+    }
+
+    /// Copies a file; it is on disk when this returns, for then the other one goes.
+    #[expect(clippy::disallowed_methods, reason = "the place is held by a file that the crate made behind the back of storage")]
+    fn copy(from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::copy(from, to)?;
+        std::fs::File::open(to)?.sync_all()
     }
 
     /// Takes away what holds the place of a file that did not come.
