@@ -34,6 +34,7 @@ use crate::storage::store::{Store, StoreFormat, Unusable};
 use record::{Batch, FileKey, FileRecord, Found, encode_records};
 
 mod record;
+pub(super) mod usage;
 
 const FORMAT: StoreFormat = StoreFormat {
     name: "list",
