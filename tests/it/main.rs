@@ -35,6 +35,7 @@ mod conformance;
 mod crash;
 mod export;
 mod files;
+mod fuzzed;
 mod golden;
 mod listing_cache;
 mod llm;

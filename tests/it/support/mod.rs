@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod counting_fs;
+pub mod exercise;
 pub mod exported;
 pub mod fault_fs;
 pub mod fixed;
