@@ -241,7 +241,7 @@ impl Ui {
         const ITEMS_A_PART: usize = 512;
         self.clear_status();
         let print = |part: &&[T]| {
-            let mut lines = Vec::with_capacity(part.len() * 512);
+            let mut lines = Vec::with_capacity(part.len() * 640);
             for item in *part {
                 json(item, &mut lines);
                 lines.push(b'\n');

@@ -71,7 +71,6 @@ fn name_bytes(path: &Path) -> &[u8] {
 }
 
 /// What the cache knows of a file.
-#[expect(clippy::large_enum_variant, reason = "nearly all are summaries")]
 enum Known {
     /// The summary, but for its path.
     Summary(SessionSummary),
