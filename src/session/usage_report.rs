@@ -124,6 +124,7 @@ struct Item {
     is_message: bool,
     model: Option<usize>,
     /// The model of the entries that hang from it and name none.
+    #[cfg_attr(not(feature = "search"), expect(dead_code, reason = "read by what is kept between two reports"))]
     next_model: Option<usize>,
     /// The tools that it calls.
     calls: Vec<usize>,
