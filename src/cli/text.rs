@@ -87,7 +87,7 @@ pub(super) fn quote(word: &str) -> String {
 
 /// JSON with the control characters that JSON leaves as they are (DEL and C1) as escapes.
 pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
-    if !json.chars().any(is_bare_in_json) {
+    if !may_have_bare_in_json(json.as_bytes()) || !json.chars().any(is_bare_in_json) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::with_capacity(json.len() + 16);
@@ -98,6 +98,11 @@ pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// Whether [`escape_json`] may change something. Quick: most text has neither DEL nor the byte that C1 begins with.
+pub(super) fn may_have_bare_in_json(json: &[u8]) -> bool {
+    memchr::memchr2(0x7f, 0xc2, json).is_some()
 }
 
 fn is_bare_in_json(char: char) -> bool {
