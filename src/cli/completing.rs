@@ -23,7 +23,7 @@ use crate::session::entry::SessionId;
 use crate::session::message::Role;
 use crate::session::tree::EntryIndex;
 use crate::storage::handle::Session;
-use crate::storage::list::SessionSummary;
+use crate::storage::list::{SessionSummary, SharedText};
 use crate::storage::reference::{entry_text, read_labels, resolve_session};
 use crate::storage::repo::Repo;
 use crate::storage::trash::Trash;
@@ -164,7 +164,7 @@ impl Names {
     /// The sessions whose id or name begins with `text`, those of this folder first; without a text only these, if there
     /// are any.
     fn named(&self, mut sessions: Vec<SessionSummary>, text: &str) -> Vec<CompletionCandidate> {
-        let mut used: HashMap<String, usize> = HashMap::new();
+        let mut used: HashMap<SharedText, usize> = HashMap::new();
         for session in &sessions {
             *used.entry(session.id.clone()).or_default() += 1;
             if let Some(name) = session.name.as_ref().filter(|name| **name != session.id) {
@@ -182,7 +182,7 @@ impl Names {
         }
         let is_alone = text.is_empty() && !local.is_empty();
         for session in local.iter().chain(far.iter().filter(|_| !is_alone)) {
-            let title = session.name.as_ref().or(session.first_message.as_ref()).map_or("", String::as_str);
+            let title = session.name.as_ref().or(session.first_message.as_ref()).map_or("", |text| text.as_str());
             // What the beginning of an id means changes with the next session, but that of the whole does not.
             let id = if text.len() <= id_len { session.id.get(..id_len).unwrap_or(&session.id) } else { &session.id };
             if SessionId::new(session.id.as_str()).is_ok() && id.starts_with(text) && used[&session.id] == 1 {

@@ -6,8 +6,8 @@ use super::*;
 fn fork(id: &str, parent: Option<&str>, modified_ms: i64) -> SessionSummary {
     SessionSummary {
         path: format!("/r/T_{id}.jsonl").into(),
-        id: id.to_owned(),
-        parent_session: parent.map(str::to_owned),
+        id: id.into(),
+        parent_session: parent.map(Into::into),
         modified_ms,
         message_count: 1,
         has_conversation: true,
