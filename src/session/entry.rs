@@ -203,8 +203,7 @@ pub fn parse_timestamp_ms(timestamp: &str) -> Option<i64> {
 pub fn format_timestamp(unix_ms: i64) -> String {
     chrono::DateTime::from_timestamp_millis(unix_ms)
         .unwrap_or(chrono::DateTime::UNIX_EPOCH)
-        .format("%Y-%m-%dT%H:%M:%S%.3fZ")
-        .to_string()
+        .to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
 /// The wire `type` of an entry, without its payload.

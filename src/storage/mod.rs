@@ -6,6 +6,7 @@
 //! - Damage is a value beside the session, never an error, and never a reason to lose the rest.
 
 use std::fmt::Debug;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -141,8 +142,9 @@ pub struct RandomIds;
 
 impl IdSource for RandomIds {
     fn entry_bits(&self) -> u32 {
-        // The last 62 bits of a version 7 UUID are random.
-        uuid::Uuid::now_v7().as_u128() as u32
+        // An id must be new in its file, which is checked, and no secret. Each state has other keys, from a seed that the
+        // system gave this thread once, so this asks the system for nothing.
+        RandomState::new().hash_one(()) as u32
     }
 
     fn session_id(&self) -> String {

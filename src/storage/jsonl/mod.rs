@@ -43,7 +43,33 @@ pub(crate) use visit::{VisitedEntry, visit_file};
 pub use writer::write_unsaved;
 
 /// How many bytes before the known end are compared to notice that a file was changed.
-const ANCHOR_BYTES: u64 = 64;
+const ANCHOR_BYTES: usize = 64;
+
+/// The last bytes before a known end, fewer in a short file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Anchor {
+    bytes: [u8; ANCHOR_BYTES],
+    len: usize,
+}
+
+impl Default for Anchor {
+    fn default() -> Self {
+        Self { bytes: [0; ANCHOR_BYTES], len: 0 }
+    }
+}
+
+impl Anchor {
+    /// The last bytes after `batch` came behind these.
+    fn behind(self, batch: &[u8]) -> Self {
+        let new = &batch[batch.len().saturating_sub(ANCHOR_BYTES)..];
+        let old = &self.bytes[..self.len];
+        let old = &old[old.len().saturating_sub(ANCHOR_BYTES - new.len())..];
+        let mut anchor = Self { len: old.len() + new.len(), ..Self::default() };
+        anchor.bytes[..old.len()].copy_from_slice(old);
+        anchor.bytes[old.len()..anchor.len].copy_from_slice(new);
+        anchor
+    }
+}
 
 /// A session file, opened.
 #[derive(Debug)]
@@ -51,11 +77,13 @@ pub struct JsonlStorage {
     fs: Arc<dyn Fs>,
     path: PathBuf,
     file: Arc<dyn FsFile>,
+    /// Which file that is. An open file stays what it is, so the system is asked once.
+    identity: Option<(u64, u64)>,
     /// Whether `file` can be appended to; it is opened so at the first append.
     appendable: bool,
     index: Index,
     /// The last bytes before the known end.
-    anchor: Vec<u8>,
+    anchor: Anchor,
     poisoned: bool,
 }
 
@@ -95,16 +123,19 @@ impl JsonlStorage {
 
     fn of_file(fs: Arc<dyn Fs>, path: &Path, file: Arc<dyn FsFile>, appendable: bool) -> Result<Self, StorageError> {
         let index = Index::open(&*file, path)?;
-        let mut storage = Self { fs, path: path.to_owned(), file, appendable, index, anchor: Vec::new(), poisoned: false };
+        let identity = writer::identity(&*file);
+        let (path, anchor) = (path.to_owned(), Anchor::default());
+        let mut storage = Self { fs, path, file, identity, appendable, index, anchor, poisoned: false };
         storage.anchor = storage.read_anchor()?;
         Ok(storage)
     }
 
     /// The last bytes before the known end, as they are in the file now.
-    fn read_anchor(&self) -> Result<Vec<u8>, StorageError> {
-        let start = self.index.len.saturating_sub(ANCHOR_BYTES);
-        let mut anchor = vec![0; (self.index.len - start) as usize];
-        read_exact_at(&*self.file, &mut anchor, start).map_err(|source| StorageError::io("read", &self.path, source))?;
+    fn read_anchor(&self) -> Result<Anchor, StorageError> {
+        let len = usize::try_from(self.index.len).map_or(ANCHOR_BYTES, |len| len.min(ANCHOR_BYTES));
+        let mut anchor = Anchor { bytes: [0; ANCHOR_BYTES], len };
+        read_exact_at(&*self.file, &mut anchor.bytes[..len], self.index.len - len as u64)
+            .map_err(|source| StorageError::io("read", &self.path, source))?;
         Ok(anchor)
     }
 
@@ -311,5 +342,23 @@ impl SessionStorage for JsonlStorage {
 
     fn as_read(&self) -> &dyn SessionRead {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_anchor_is_the_last_bytes_of_all_that_was_written() {
+        let text: Vec<u8> = (0..200).collect();
+        for len in 0..text.len() {
+            for batch in 0..=len {
+                let anchor = |bytes: &[u8]| Anchor::default().behind(bytes);
+                assert_eq!(anchor(&text[..len - batch]).behind(&text[len - batch..len]), anchor(&text[..len]));
+            }
+        }
+        let anchor = Anchor::default().behind(&text);
+        assert_eq!((&anchor.bytes[..], anchor.len), (&text[200 - ANCHOR_BYTES..], ANCHOR_BYTES));
     }
 }

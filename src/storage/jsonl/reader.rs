@@ -305,6 +305,7 @@ impl Index {
     /// Adds what a part of the file holds, whose first line has `lines_before` lines before it.
     pub(super) fn add(&mut self, found: Found, lines_before: u64) -> Result<(), StorageError> {
         self.spans.reserve(found.entries.len());
+        self.tree.reserve(found.entries.len());
         for entry in found.entries {
             let head = EntryHead {
                 id: entry.id.as_str(),
@@ -332,7 +333,10 @@ impl Index {
     pub(super) fn add_written(&mut self, start: u64, line_bytes: &[u8]) -> Result<(), StorageError> {
         let mut found = Found::default();
         let record = &line_bytes[..line_bytes.len() - 1];
-        found.take_line(record, start, 0);
+        match whole_head(record) {
+            Some(head) => found.push(&head, start, record.len() as u64, 0),
+            None => found.take_line(record, start, 0),
+        }
         let before = self.newlines;
         self.newlines += 1;
         self.len = start + line_bytes.len() as u64;
@@ -348,6 +352,14 @@ impl Index {
         self.tail_start = self.len;
         self.tail = Tail::Newline;
     }
+}
+
+/// The head of a line that is one whole record in Pi's order.
+fn whole_head(record: &[u8]) -> Option<LineHead<'_>> {
+    let mut scanner = LineScanner::new(0);
+    scanner.feed(record, &mut |_| {});
+    let line = scanner.finish()?;
+    (line.whole && line.start == 0).then(|| read_head(record).or_else(|| read_head_behind(record, record))).flatten()
 }
 
 /// Reads the header alone.
@@ -713,4 +725,74 @@ fn take_scanned<V: LineVisitor>(
         found.damage.push(Damage { kind, line: number, byte_offset: line.start });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::fs::{Fs as _, OpenFor, StdFs};
+    use crate::storage::testing;
+
+    const MESSY: &[u8] = b"{\"type\":\"session\",\"version\":3,\"id\":\"s\",\"timestamp\":\"t\",\"cwd\":\"/\"}\n\
+        {\"type\":\"message\",\"id\":\"00000001\",\"parentId\":null,\"timestamp\":\"t\",\"message\":{\"role\":\"user\",\"content\":\"a \\\" } \\\\\"}}\r\n\
+        \n  \n{\"type\":\"message\",\"id\":\"0000{\"type\":\"label\",\"id\":\"00000002\",\"parentId\":\"00000001\",\"timestamp\":\"t\"}\n\
+        {\"id\":\"00000003\",\"type\":\"custom\",\"parentId\":\"00000001\"}\n\0\0\0\n\
+        {\"type\":\"custom_message\",\"customType\":\"c\",\"content\":\"d\",\"id\":\"e\",\"parentId\":null,\"timestamp\":\"t\"}\n\
+        {\"type\":\"message\",\"id\":\"00000004\",\"par";
+    const PI: &[u8] = include_bytes!("../../../fixtures/pi/v3-tool-calls/input.jsonl");
+
+    /// All that an index knows of its entries.
+    fn known(index: &Index) -> String {
+        let tree = &index.tree;
+        let rows: Vec<_> =
+            tree.iter_all().map(|row| (tree.id(row), tree.parent_id(row), tree.entry_type(row), tree.role(row))).collect();
+        format!(
+            "{rows:?} {:?} {:?} {} {:?} {} {} {:?}",
+            index.spans,
+            index.damage,
+            index.len,
+            index.tail,
+            index.tail_start,
+            index.newlines,
+            tree.leaf()
+        )
+    }
+
+    #[test]
+    fn two_parts_give_what_one_gives_wherever_they_meet() {
+        for bytes in [MESSY, PI] {
+            let (_folder, path) = testing::file("s.jsonl", bytes);
+            let file = StdFs.open(&path, OpenFor::Read).expect("a file");
+            let whole = Index::open(&*file, &path).expect("a session");
+            let len = bytes.len() as u64;
+            let header_end = memchr::memchr(b'\n', bytes).expect("a header") as u64 + 1;
+            let (_header, header_path) = testing::file("s.jsonl", &bytes[..header_end as usize]);
+            let header_only = StdFs.open(&header_path, OpenFor::Read).expect("a file");
+            let header_only = Index::open(&*header_only, &header_path).expect("a session");
+            // In the longer file at every place near a newline, and at some others.
+            let near_newline = |at: u64| bytes[(at as usize - 2)..(at as usize + 2).min(bytes.len())].contains(&b'\n');
+            let middles = (header_end..=len).filter(|at| bytes.len() < 1500 || at % 101 == 0 || near_newline(*at));
+            for middle in middles {
+                let mut index = header_only.clone();
+                let parts = [(header_end, middle), (middle, len)]
+                    .map(|(from, to)| scan_part(&*file, from, to, len, &mut ()).expect("a readable file"));
+                index.add_parts(parts.into(), len).expect("room");
+                assert_eq!(known(&index), known(&whole), "in two at {middle}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_written_line_is_known_as_one_that_is_read() {
+        for line in MESSY.split(|byte| *byte == b'\n').chain(PI.split(|byte| *byte == b'\n')) {
+            let Some(head) = whole_head(line) else { continue };
+            let mut slowly = Found::default();
+            slowly.take_line(line, 7, 0);
+            let mut fast = Found::default();
+            fast.push(&head, 7, line.len() as u64, 0);
+            assert_eq!(format!("{fast:?}"), format!("{slowly:?}"));
+        }
+        let heads = PI.split(|byte| *byte == b'\n').filter(|line| whole_head(line).is_some()).count();
+        assert!(heads > 5, "{heads} heads");
+    }
 }
