@@ -578,7 +578,9 @@ impl EntryKind {
     fn read_known(wire_type: &str, fields: &mut Fields<'_>) -> Option<Self> {
         let extra = Extra::default();
         Some(match EntryType::from_wire(wire_type.as_bytes()) {
-            EntryType::Message => Self::Message(MessageEntry { message: fields.take("message")?, extra }),
+            EntryType::Message => {
+                Self::Message(MessageEntry { message: fields.take_with("message", |raw| Some(Message::of_raw(raw)))?, extra })
+            }
             EntryType::Compaction => Self::Compaction(Compaction {
                 summary: fields.take("summary")?,
                 first_kept_entry_id: fields.take("firstKeptEntryId"),
