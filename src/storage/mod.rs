@@ -71,11 +71,29 @@ pub trait SessionRead: Send + Sync {
     /// When the file cannot be read.
     fn line(&self, index: EntryIndex) -> Result<Vec<u8>, StorageError>;
 
+    /// As [`SessionRead::line`], in place of what is in `buffer`: many lines need one allocation.
+    ///
+    /// # Errors
+    /// When the file cannot be read; then what is in `buffer` means nothing.
+    fn line_into(&self, index: EntryIndex, buffer: &mut Vec<u8>) -> Result<(), StorageError> {
+        *buffer = self.line(index)?;
+        Ok(())
+    }
+
     /// Reads an entry; `None` when its record is no JSON, so that there is no payload.
     ///
     /// # Errors
     /// When the file cannot be read.
     fn entry(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError>;
+
+    /// As [`SessionRead::entry`], for a look at it and for its numbers: of a record of more than 1 MiB the strings may be
+    /// cut to 64 KiB each. So it costs little memory, however long the record is.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    fn preview(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
+        self.entry(index)
+    }
 }
 
 /// Makes the entries of an append, once the session is locked and up to date.

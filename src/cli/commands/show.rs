@@ -19,7 +19,7 @@ use crate::session::context::PathState;
 use crate::session::entry::parse_timestamp_ms;
 use crate::session::stats::{SessionStats, StatsFold};
 use crate::storage::StorageError;
-use crate::storage::handle::{Reading, Session};
+use crate::storage::handle::{Previewing, Session};
 use crate::storage::list::{SessionSummary, summarize};
 use crate::storage::repo::{Repo, SessionFile, id_in_file_name};
 
@@ -92,12 +92,12 @@ impl Facts {
         let summary = summarize(&**repo.fs(), &SessionFile { path: path.clone(), meta })?;
         let mut fold = StatsFold::default();
         for index in session.tree().iter() {
-            if let Some(entry) = session.read().entry(index)? {
+            if let Some(entry) = session.read().preview(index)? {
                 fold.add(&entry);
             }
         }
         let on_path = session.tree().path(session.leaf());
-        let state = PathState::of(session.tree(), &on_path, &Reading(session.read()))?;
+        let state = PathState::of(session.tree(), &on_path, &Previewing(session.read()))?;
         let parent = repo.find_parent(session.header())?;
         let forks = forks_of(repo, &path, &session.header().id)?;
         let cwd_exists = repo.fs().metadata(std::path::Path::new(&session.header().cwd)).is_ok();
@@ -145,7 +145,7 @@ fn print(facts: &Facts, session: &Session, invocation: &mut Invocation<'_>) -> R
     rows.push(("thinking", one_line(&state.thinking_level)));
     let leaf = match session.leaf() {
         Some(leaf) => {
-            let entry = session.read().entry(leaf)?;
+            let entry = session.read().preview(leaf)?;
             let text = entry.map(|entry| entry_line(&entry)).unwrap_or_default();
             format!("{}  {}", ui.paint(Look::Id, &one_line(session.tree().id(leaf).as_str())), one_line_start(&text, 60))
         }

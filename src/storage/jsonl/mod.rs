@@ -10,9 +10,11 @@
 //! - Version 2: ids; the role `custom` was called `hookMessage`. Read, and upgraded by the first append.
 //! - Version 3: what is written. Above 3: read only.
 
+mod clip;
 mod codec;
 mod edit;
 pub mod follow;
+mod long_line;
 mod migrate;
 mod reader;
 mod recovery;
@@ -41,6 +43,11 @@ pub(crate) use recovery::{Ids, examine};
 pub(crate) use resume::{Pass, ResumePoint, anchor, visit_appended, visit_range, visit_resumable};
 pub(crate) use visit::{VisitedEntry, visit_file};
 pub use writer::write_unsaved;
+
+/// A record longer than this is not held whole where a preview will do.
+const PREVIEWED_BYTES: u64 = 1024 * 1024;
+/// How many bytes of each string such a preview has.
+const PREVIEW_STRING_BYTES: usize = 64 * 1024;
 
 /// How many bytes before the known end are compared to notice that a file was changed.
 const ANCHOR_BYTES: usize = 64;
@@ -280,14 +287,25 @@ impl SessionRead for JsonlStorage {
     }
 
     fn line(&self, index: EntryIndex) -> Result<Vec<u8>, StorageError> {
+        let mut line = vec![0; self.index.spans[index.get()].len as usize];
+        self.line_into(index, &mut line)?;
+        Ok(line)
+    }
+
+    fn line_into(&self, index: EntryIndex, buffer: &mut Vec<u8>) -> Result<(), StorageError> {
         let span = self.index.spans[index.get()];
+        let len = span.len as usize;
         match &self.index.source {
-            Source::Migrated(lines) => Ok(lines[span.start as usize..span.start as usize + span.len as usize].to_vec()),
+            Source::Migrated(lines) => {
+                buffer.clear();
+                buffer.extend_from_slice(&lines[span.start as usize..span.start as usize + len]);
+                Ok(())
+            }
             Source::File => {
-                let mut line = vec![0; span.len as usize];
-                read_exact_at(&*self.file, &mut line, span.start)
-                    .map_err(|source| StorageError::io("read", &self.path, source))?;
-                Ok(line)
+                // What is there is written over, so only a longer line needs zeros.
+                buffer.truncate(len);
+                buffer.resize(len, 0);
+                read_exact_at(&*self.file, buffer, span.start).map_err(|source| StorageError::io("read", &self.path, source))
             }
         }
     }
@@ -295,6 +313,30 @@ impl SessionRead for JsonlStorage {
     fn entry(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
         Ok(decode_line(&self.line(index)?, &self.index.tree, index))
     }
+
+    fn preview(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
+        let span = self.index.spans[index.get()];
+        if u64::from(span.len) <= PREVIEWED_BYTES || !matches!(self.index.source, Source::File) {
+            return self.entry(index);
+        }
+        let line = read_clipped(&*self.file, span.start, u64::from(span.len))
+            .map_err(|source| StorageError::io("read", &self.path, source))?;
+        Ok(decode_line(&line, &self.index.tree, index))
+    }
+}
+
+/// The record at `start` with its long strings cut.
+fn read_clipped(file: &dyn FsFile, start: u64, len: u64) -> std::io::Result<Vec<u8>> {
+    let mut clip = clip::Clip::new(PREVIEW_STRING_BYTES);
+    let mut block = vec![0; 256 * 1024];
+    let (mut at, end) = (start, start + len);
+    while at < end {
+        let part = usize::try_from(end - at).unwrap_or(usize::MAX).min(block.len());
+        read_exact_at(file, &mut block[..part], at)?;
+        clip.feed(&block[..part]);
+        at += part as u64;
+    }
+    Ok(clip.into_copy())
 }
 
 /// Reads the record of an entry. The tree decides what its id and parent are, should a line name them twice.

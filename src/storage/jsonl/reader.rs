@@ -22,7 +22,9 @@ use crate::session::message::Role;
 use crate::session::tree::{EntryHead, SessionTree};
 use crate::storage::fs::{FsFile, read_exact_at};
 use crate::storage::jsonl::codec::{Head, LineHead, decode_header, read_head, read_head_behind, read_head_slowly};
+use crate::storage::jsonl::long_line::examine_long;
 use crate::storage::jsonl::migrate;
+use crate::storage::jsonl::read_clipped;
 use crate::storage::jsonl::recovery::{Ids, examine};
 use crate::storage::jsonl::scan::{Line, LineScanner};
 use crate::storage::{Damage, DamageKind, StorageError};
@@ -33,6 +35,8 @@ const BLOCK_BYTES: usize = 256 * 1024;
 const KEPT_BYTES: usize = 64 * 1024;
 /// How much of a longer line's beginning and end is kept.
 const EDGE_BYTES: usize = 512;
+/// A line of an unusual form that is longer than this is not held whole.
+const HELD_BYTES: u64 = 8 * 1024 * 1024;
 /// From this length on a file is read by two threads.
 const PARALLEL_BYTES: u64 = 8 * 1024 * 1024;
 /// A header longer than this is none.
@@ -552,6 +556,35 @@ impl Found {
         }
     }
 
+    /// As [`Found::take_line`], for a line that is too long to be held.
+    fn take_long_line<V: LineVisitor>(&mut self, file: &dyn FsFile, line: Line, number: u64, visitor: &mut V) -> io::Result<()> {
+        let examined = examine_long(file, line.start..line.end)?;
+        for range in examined.records {
+            let len = range.end - range.start;
+            let clipped = read_clipped(file, range.start, len)?;
+            let kind = match read_head_slowly(&well_formed(&clipped)) {
+                Head::Entry(head) => {
+                    let mut edges = [vec![0; len.min(EDGE_BYTES as u64) as usize], vec![0; len.min(EDGE_BYTES as u64) as usize]];
+                    read_exact_at(file, &mut edges[0], range.start)?;
+                    let end_at = range.end - edges[1].len() as u64;
+                    read_exact_at(file, &mut edges[1], end_at)?;
+                    let [start, end] = &edges;
+                    visitor.entry(&head, Bytes { whole: None, start, end, offset: range.start, len, line_start: line.start });
+                    self.push(&head, range.start, len, number);
+                    continue;
+                }
+                Head::Header => DamageKind::SecondHeader,
+                Head::NoId => DamageKind::MissingId,
+                Head::NotAnEntry => DamageKind::NotAnEntry,
+            };
+            self.damage.push(Damage { kind, line: number, byte_offset: line.start });
+        }
+        if let Some(kind) = examined.damage {
+            self.damage.push(Damage { kind, line: number, byte_offset: line.start });
+        }
+        Ok(())
+    }
+
     pub(super) fn visit_records<V: LineVisitor>(
         &mut self,
         bytes: &[u8],
@@ -712,6 +745,7 @@ fn take_scanned<V: LineVisitor>(
     let read;
     let whole = match at_hand {
         Some(whole) => whole,
+        None if bytes.len > HELD_BYTES => return found.take_long_line(file, line, number, visitor),
         None => {
             let mut all = vec![0; usize::try_from(line.end - line.start).map_err(io::Error::other)?];
             read_exact_at(file, &mut all, line.start)?;

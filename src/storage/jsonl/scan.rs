@@ -101,6 +101,11 @@ impl LineScanner {
         self.line_start
     }
 
+    /// Where the brackets of the line that is not ended yet closed for the first time.
+    pub fn closed_at(&self) -> Option<u64> {
+        self.closed_at
+    }
+
     /// Takes the next bytes of the file and calls `on_line` at each newline.
     pub fn feed(&mut self, bytes: &[u8], on_line: &mut dyn FnMut(Line)) {
         self.feed_with(Level::new(), bytes, on_line);
