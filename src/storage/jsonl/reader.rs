@@ -4,7 +4,8 @@
 //! What stays in memory is a position and the tree's row for each entry, about 40 bytes.
 //!
 //! # Invariants
-//! - Reading never writes, and reads each byte once (a line whose head has an unusual form twice).
+//! - Reading never writes, and reads each byte once (a line whose head has an unusual form twice, and one of more than
+//!   8 MiB that is no record a few times: no such line is held).
 //! - Entries are in file order; each is one line, or one record of a fused line.
 //! - What [`Index::extend`] adds is what opening the longer file would have given.
 //!
