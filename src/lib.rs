@@ -23,7 +23,8 @@
 //! - [`session`]: values only. `entry`, `message` and `usage` are the file format, `json` keeps what nobody asks for as
 //!   text, `tree` knows parents and the leaf, `context` projects a path to messages, `request` makes them fit a provider,
 //!   `labels` and `stats` fold over entries, `incoming` checks and completes lines that a person or a program wants to
-//!   append, `outline` lays the tree out in rows, `hash` makes lasting names, `usage_report` adds up many sessions in groups, `parting` compares two
+//!   append, `outline` lays the tree out in rows, `hash` makes lasting names, `bytes` writes what is kept between two
+//!   runs, `usage_report` adds up many sessions in groups, `parting` compares two
 //!   branches.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
 //!   the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,
@@ -34,7 +35,7 @@
 //!   `long_line` at such as are too long to be held,
 //!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,
 //!   `visit` passes over a file, `follow` gives entries as they are appended, `resume` goes on where a pass ended. `cores` does one thing for many files. With the feature
-//!   `search`: `store` is the embedded store of what can be had again, `index` the listing cache in it, `search` finds
+//!   `search`: `store` is the embedded store of what can be had again, `index` the cache of lists and reports in it, `search` finds
 //!   entries by their words, with a full-text index or without.
 //! - `llm` (feature `models`): a trait for providers, and one file for each wire protocol.
 //! - [`compaction`]: where to cut, what a summary is asked, and the summary that needs no model.

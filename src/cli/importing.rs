@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::error::CliError;
 use crate::import::{EntryCounts, ImportFormat, ImportedSession, SourceFile, detect, group_files, opencode};
 use crate::storage::fs::{FileKind, Fs, OpenFor, read_exact_at};
-use crate::storage::repo::{NewSession, Repo};
+use crate::storage::repo::{KnownIds, NewSession, Repo};
 use crate::storage::{Durability, StorageError};
 
 /// The paths that may hold sessions: the file itself, or all below a folder, those nearer to it first. A session of
@@ -138,6 +138,8 @@ pub(super) struct Importer<'a> {
     cwd: Option<String>,
     /// The files of sessions that were imported in this run, by the ids of their sources.
     written: HashMap<String, PathBuf>,
+    /// What is in the root, looked at once.
+    known: KnownIds,
 }
 
 /// What became of an imported session.
@@ -148,8 +150,8 @@ pub(super) struct Written {
 }
 
 impl<'a> Importer<'a> {
-    pub(super) fn new(repo: &'a Repo, here: String, cwd: Option<String>) -> Self {
-        Self { repo, here, cwd, written: HashMap::new() }
+    pub(super) fn new(repo: &'a Repo, here: String, cwd: Option<String>) -> Result<Self, StorageError> {
+        Ok(Self { repo, here, cwd, written: HashMap::new(), known: repo.known_ids()? })
     }
 
     /// The folder that a session will work in.
@@ -159,37 +161,32 @@ impl<'a> Importer<'a> {
     }
 
     /// The file of the session that this one was forked from or works for, where it was imported.
-    fn parent(&self, imported: &ImportedSession) -> Result<Option<PathBuf>, StorageError> {
-        let Some(id) = &imported.source_parent else { return Ok(None) };
-        match self.written.get(id) {
-            Some(path) => Ok(Some(path.clone())),
-            None => self.repo.find_exact(id),
-        }
+    fn parent(&self, imported: &ImportedSession) -> Option<&Path> {
+        let id = imported.source_parent.as_ref()?;
+        self.written.get(id).map(PathBuf::as_path).or_else(|| self.known.find(id))
     }
 
     /// The file of the session that an earlier import made of the same source.
-    pub(super) fn existing(&self, imported: &ImportedSession) -> Result<Option<PathBuf>, StorageError> {
-        match &imported.id {
-            Some(id) => self.repo.find_exact(id.as_str()),
-            None => Ok(None),
-        }
+    pub(super) fn existing(&self, imported: &ImportedSession) -> Option<PathBuf> {
+        imported.id.as_ref().and_then(|id| self.known.find(id.as_str())).map(Path::to_owned)
     }
 
     /// Writes a session, and reads it back.
     pub(super) fn write(&mut self, imported: &ImportedSession) -> Result<Written, CliError> {
         // A file of Pi names its parent by a path, which is kept.
-        let parent_session = match self.parent(imported)? {
+        let parent_session = match self.parent(imported) {
             Some(path) => Some(path.to_string_lossy().into_owned()),
             None => imported.source_parent.clone().filter(|parent| parent.contains(['/', '\\'])),
         };
-        let mut session = self.repo.create(NewSession {
+        let new = NewSession {
             cwd: self.cwd_of(imported),
             id: imported.id.clone(),
             created_ms: imported.created_ms,
             parent_session: parent_session.clone(),
             metadata: imported.metadata.clone(),
             ..NewSession::default()
-        })?;
+        };
+        let mut session = self.repo.create_among(&mut self.known, new)?;
         let id = session.header().id.clone();
         let path = session.read().path().map(Path::to_owned).unwrap_or_default();
         let appended = session.append_with(
@@ -200,6 +197,7 @@ impl<'a> Importer<'a> {
         let checked = appended.map_err(CliError::from).and_then(|_| self.check(&path, imported));
         if let Err(error) = checked {
             self.repo.delete(&path)?;
+            self.known.remove(&id);
             return Err(error);
         }
         if let Some(source_id) = &imported.source_id {

@@ -88,7 +88,7 @@ pub(super) fn quote(word: &str) -> String {
 
 /// JSON with the control characters that JSON leaves as they are (DEL and C1) as escapes.
 pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
-    if !json.chars().any(is_bare_in_json) {
+    if !may_have_bare_in_json(json.as_bytes()) || !json.chars().any(is_bare_in_json) {
         return Cow::Borrowed(json);
     }
     let mut escaped = String::with_capacity(json.len() + 16);
@@ -107,9 +107,7 @@ pub(super) struct EscapedJson<W>(pub W);
 impl<W: io::Write> io::Write for EscapedJson<W> {
     /// The JSON writer hands over whole characters.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // All bytes are looked at, many at a time: a DEL, or the byte that a C1 character begins with.
-        let suspect = bytes.iter().fold(false, |any, byte| any | (*byte == 0x7f) | (*byte == 0xc2));
-        match suspect {
+        match may_have_bare_in_json(bytes) {
             false => self.0.write_all(bytes)?,
             true => match std::str::from_utf8(bytes) {
                 Ok(text) => self.0.write_all(escape_json(text).as_bytes())?,
@@ -122,6 +120,11 @@ impl<W: io::Write> io::Write for EscapedJson<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
+}
+
+/// Whether [`escape_json`] may change something. Quick: most text has neither DEL nor the byte that C1 begins with.
+pub(super) fn may_have_bare_in_json(json: &[u8]) -> bool {
+    memchr::memchr2(0x7f, 0xc2, json).is_some()
 }
 
 fn is_bare_in_json(char: char) -> bool {

@@ -4,6 +4,7 @@
 //! - Keys are camelCase as in the files and always present; what is unknown is null.
 //! - Session types are never printed as JSON themselves, so that they can change shape.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde::Serialize;
@@ -19,7 +20,7 @@ use crate::storage::reference::entry_text;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SummaryView<'a> {
-    pub(super) path: String,
+    pub(super) path: Cow<'a, str>,
     pub(super) id: &'a str,
     pub(super) cwd: &'a str,
     pub(super) name: Option<&'a str>,
@@ -34,7 +35,8 @@ pub(super) struct SummaryView<'a> {
 impl<'a> SummaryView<'a> {
     pub(super) fn of(summary: &'a SessionSummary) -> Self {
         Self {
-            path: path_text(&summary.path),
+            // With many sessions it matters that what is text already is not copied.
+            path: summary.path.to_str().map_or_else(|| summary.path.to_string_lossy(), Cow::Borrowed),
             id: &summary.id,
             cwd: &summary.cwd,
             name: summary.name.as_deref(),

@@ -4,6 +4,8 @@
 //! - No I/O, no clock, no random numbers, nothing async: the same input gives the same output.
 //! - Nothing here recurses over a tree or over nested JSON.
 
+#[cfg(feature = "search")]
+pub(crate) mod bytes;
 pub mod context;
 pub mod entry;
 pub(crate) mod hash;

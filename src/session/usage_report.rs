@@ -23,8 +23,11 @@ use crate::session::entry::{Entry, EntryId, EntryKind, EntryType, Header, format
 use crate::session::json::Json;
 use crate::session::labels::SessionName;
 use crate::session::message::{Message, Role};
-use crate::session::stats::{Tokens, usage_of};
+use crate::session::stats::{SessionStats, Tokens, usage_of};
 use crate::session::tree::SessionTree;
+
+#[cfg(feature = "search")]
+mod kept;
 
 /// A gap of this many milliseconds between two messages is a pause.
 pub const PAUSE_MS: i64 = 5 * 60 * 1000;
@@ -120,6 +123,9 @@ struct Item {
     time_ms: Option<i64>,
     is_message: bool,
     model: Option<usize>,
+    /// The model of the entries that hang from it and name none.
+    #[cfg_attr(not(feature = "search"), expect(dead_code, reason = "read by what is kept between two reports"))]
+    next_model: Option<usize>,
     /// The tools that it calls.
     calls: Vec<usize>,
     /// The tool whose result it is.
@@ -129,7 +135,7 @@ struct Item {
 }
 
 /// Reads one session's entries for a report.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SessionUsageFold {
     /// One for each entry of the file; `None` for one that could not be read.
     items: Vec<Option<Item>>,
@@ -154,8 +160,8 @@ impl SessionUsageFold {
             None => inherited(),
         };
         // A call of a model beside the conversation does not change the one that is talked to.
-        let goes_on = if matches!(entry.kind, EntryKind::Usage(_)) { inherited() } else { model };
-        if let Some(model) = goes_on {
+        let next_model = if matches!(entry.kind, EntryKind::Usage(_)) { inherited() } else { model };
+        if let Some(model) = next_model {
             self.model_at.insert(entry.id.clone(), model);
         }
         let mut adds = Totals::default();
@@ -181,7 +187,7 @@ impl SessionUsageFold {
             adds.cost = usage.cost.as_ref().map_or(0.0, |cost| cost.total);
         }
         let time_ms = entry.timestamp_ms().or_else(|| entry.message().and_then(Message::timestamp));
-        Item { key: key_of(entry, &adds), time_ms, is_message, model, calls, result_of, adds }
+        Item { key: key_of(entry, &adds), time_ms, is_message, model, next_model, calls, result_of, adds }
     }
 
     /// What the session comes to; `tree` is that of the file, or of a migrated one.
@@ -291,6 +297,24 @@ pub struct SessionUsage {
     items: Vec<Item>,
     models: Names,
     tools: Names,
+}
+
+impl SessionUsage {
+    /// What the session holds by itself, whatever of it is a copy.
+    pub fn stats(&self) -> SessionStats {
+        let mut stats = SessionStats::default();
+        for Item { adds, result_of, .. } in &self.items {
+            stats.messages += adds.messages;
+            stats.user_messages += adds.prompts;
+            stats.assistant_messages += adds.turns;
+            stats.tool_results += u64::from(result_of.is_some());
+            stats.tool_calls += adds.tool_calls;
+            stats.compactions += adds.compactions;
+            stats.tokens.add(adds.tokens);
+            stats.cost += adds.cost;
+        }
+        stats
+    }
 }
 
 /// Whether what a session adds is wanted.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Calls `make` for every item and gives the results in the items' order. A thread takes `batch` items at a time, so
 /// that cheap work is not eaten by the handing out.
-pub(super) fn map_on_all_cores<T: Sync, R: Send>(items: &[T], batch: usize, make: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
+pub(crate) fn map_on_all_cores<T: Sync, R: Send>(items: &[T], batch: usize, make: &(dyn Fn(&T) -> R + Sync)) -> Vec<R> {
     let batch = batch.max(1);
     let batches = items.len().div_ceil(batch);
     let next = AtomicUsize::new(0);
@@ -23,7 +23,8 @@ pub(super) fn map_on_all_cores<T: Sync, R: Send>(items: &[T], batch: usize, make
             parts.lock().unwrap_or_else(PoisonError::into_inner).push((at, made));
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(batches);
+    // What the system allows is read from files, which is too much to do for one batch.
+    let threads = if batches > 1 { std::thread::available_parallelism().map_or(1, NonZero::get).min(batches) } else { 1 };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(work);

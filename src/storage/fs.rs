@@ -41,6 +41,17 @@ pub enum FileKind {
     Other,
 }
 
+/// What is in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderItem {
+    /// Its path.
+    pub path: PathBuf,
+    /// What it is, a link being a link.
+    pub kind: FileKind,
+    /// What `stat` tells of a regular file.
+    pub meta: Option<FileMeta>,
+}
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenFor {
@@ -79,6 +90,25 @@ pub trait Fs: Send + Sync + Debug {
     /// # Errors
     /// What the system says.
     fn read_dir(&self, path: &Path) -> io::Result<Vec<(PathBuf, FileKind)>>;
+
+    /// The things in a folder that are `wanted`, in no order. Files come with what `stat` tells, which costs less so than
+    /// by their paths; one that went away meanwhile is left out.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn read_dir_files(&self, path: &Path, wanted: &dyn Fn(&Path, FileKind) -> bool) -> io::Result<Vec<FolderItem>> {
+        let mut items = Vec::new();
+        for (path, kind) in self.read_dir(path)?.into_iter().filter(|(path, kind)| wanted(path, *kind)) {
+            match kind {
+                FileKind::File => {
+                    let meta = self.link_metadata(&path).ok();
+                    items.extend(meta.map(|meta| FolderItem { path, kind: meta.kind, meta: Some(meta) }));
+                }
+                FileKind::Folder | FileKind::Link | FileKind::Other => items.push(FolderItem { path, kind, meta: None }),
+            }
+        }
+        Ok(items)
+    }
 
     /// Creates a folder and its parents, private.
     ///
@@ -210,7 +240,11 @@ mod std_fs {
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
-    use super::{FileKind, FileMeta, Fs, FsFile, OpenFor, StdFs};
+    use super::{FileKind, FileMeta, FolderItem, Fs, FsFile, OpenFor, StdFs};
+    use crate::storage::cores::map_on_all_cores;
+
+    /// How many files of one folder one thread asks for.
+    const FILES_A_THREAD: usize = 2_000;
 
     #[derive(Debug)]
     struct StdFile(File);
@@ -278,6 +312,25 @@ mod std_fs {
 
         fn read_dir(&self, path: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
             fs::read_dir(path)?.map(|item| item.and_then(|item| Ok((item.path(), kind_of(item.file_type()?))))).collect()
+        }
+
+        fn read_dir_files(&self, path: &Path, wanted: &dyn Fn(&Path, FileKind) -> bool) -> io::Result<Vec<FolderItem>> {
+            let (mut items, mut files) = (Vec::new(), Vec::new());
+            for item in fs::read_dir(path)? {
+                let item = item?;
+                let (path, kind) = (item.path(), kind_of(item.file_type()?));
+                match kind {
+                    _ if !wanted(&path, kind) => {}
+                    FileKind::File => files.push((path, item)),
+                    FileKind::Folder | FileKind::Link | FileKind::Other => items.push(FolderItem { path, kind, meta: None }),
+                }
+            }
+            // Asked by the handle of the folder, where the system can.
+            let metas = map_on_all_cores(&files, FILES_A_THREAD, &|(_, item)| item.metadata().ok().map(|meta| meta_of(&meta)));
+            for ((path, _), meta) in files.into_iter().zip(metas) {
+                items.extend(meta.map(|meta| FolderItem { path, kind: meta.kind, meta: Some(meta) }));
+            }
+            Ok(items)
         }
 
         fn create_dir_all(&self, path: &Path) -> io::Result<()> {

@@ -3,46 +3,51 @@
 //! ```text
 //! root's files, by stat ----+
 //!                           +--> same path, length, time and inode: the kept summary
-//! store: chunks of records -+    longer: the bytes behind what was read, added to the kept sums
-//!                                anything else: the whole file
+//! store: records -----------+    longer: the bytes behind what was read, added to the kept sums
+//!   (a batch a folder,           anything else: the whole file
+//!    and what changed since)
 //! ```
 //!
 //! # Invariants
 //! - [`Repo::list_cached`] gives what [`Repo::list`] gives. The files are the truth: without a usable store it is a list
 //!   that reads everything.
 //! - A file that was changed about when it was last read is not trusted: a later change may not show in its time.
-//! - Records lie in chunks of the files whose names hash alike, so that a list loads few values and a change writes few.
+//! - The records of a folder lie in one batch, so that a list loads few values. What changed since lies beside it, so that
+//!   a change writes little; when that is much, or a file is gone, the batch is written anew.
 //! - What a list writes to the store is one transaction. Of two lists at once, the later one's reading of a file stays.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use rusqlite::{OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use crate::session::hash::fnv1a;
 use crate::storage::StorageError;
 use crate::storage::cores::map_on_all_cores;
 use crate::storage::fs::{FileMeta, Fs, OpenFor};
 use crate::storage::jsonl::{Pass, ResumePoint, visit_appended, visit_resumable};
-use crate::storage::list::{ListProgress, Listing, SessionSummary, Skipped, SummaryFold, read_all, sort_by_activity};
+use crate::storage::list::{ListProgress, Listing, SessionSummary, Skipped, SummaryFold, read_all};
 use crate::storage::repo::{Repo, SessionFile, split_path};
 use crate::storage::store::{Store, StoreFormat, Unusable};
-use record::{FileKey, FileRecord, Found};
+use record::{Batch, FileKey, FileRecord, Found, encode_records};
 
 mod record;
-
-/// How many chunks the records of one folder are spread over.
-const CHUNKS_PER_FOLDER: u64 = 64;
+pub(super) mod usage;
 
 const FORMAT: StoreFormat = StoreFormat {
     name: "list",
-    version: 2,
+    version: 3,
     tables: "
-        CREATE TABLE chunk (folder BLOB, number INTEGER, data BLOB, PRIMARY KEY (folder, number)) WITHOUT ROWID;
+        CREATE TABLE folder (id INTEGER PRIMARY KEY, path BLOB UNIQUE, records BLOB);
+        CREATE TABLE changed (folder BLOB, name BLOB, record BLOB, PRIMARY KEY (folder, name)) WITHOUT ROWID;
         CREATE TABLE tree (folder BLOB, name BLOB, len INTEGER, data BLOB, PRIMARY KEY (folder, name)) WITHOUT ROWID;
     ",
 };
+
+/// A folder's batch is written anew when beside it lie more records than this, and more than a sixteenth of it.
+const MAX_CHANGED: usize = 64;
 
 /// Where the summaries of sessions are kept between two lists.
 #[derive(Clone, Debug)]
@@ -55,17 +60,6 @@ impl ListingCache {
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
-}
-
-/// The folder of a file, and the number of the chunk that its record is in.
-type ChunkKey = (Vec<u8>, u64);
-
-fn chunk_key(path: &Path) -> ChunkKey {
-    (folder_bytes(path).to_owned(), chunk_number(path))
-}
-
-fn chunk_number(path: &Path) -> u64 {
-    fnv1a(name_bytes(path).iter().copied()) % CHUNKS_PER_FOLDER
 }
 
 fn folder_bytes(path: &Path) -> &[u8] {
@@ -81,6 +75,8 @@ enum Known {
     /// The summary, but for its path.
     Summary(SessionSummary),
     NoSession(StorageError),
+    /// The file is gone, or what was known of it was taken.
+    Gone,
     /// It has to be read; the record tells from where on.
     Unread(Option<Box<FileRecord>>),
 }
@@ -88,7 +84,8 @@ enum Known {
 /// A file to read.
 struct Unread<'a> {
     file: &'a SessionFile,
-    at: usize,
+    /// Where what is known of it is: of which folder, which file.
+    place: (usize, usize),
     /// What was added up before, how far, and the tree of then.
     before: Option<(Box<SummaryFold>, ResumePoint, Vec<u8>)>,
 }
@@ -121,60 +118,88 @@ impl Repo {
             (files, loading.join().unwrap_or(Err(Unusable::Unavailable)))
         });
         let (mut files, folders_skipped) = files?;
-        let Ok((mut store, mut chunks)) = loaded else { return Ok(self.list_files(files, folders_skipped, progress)) };
+        let Ok((mut store, mut kept)) = loaded else { return Ok(self.list_files(files, folders_skipped, progress)) };
 
-        let groups = group(&files, &mut chunks);
-        // Chunks that hold a file that is gone are written anew.
-        let mut stale: HashSet<ChunkKey> = chunks.into_keys().collect();
+        let folders = by_folder(&files, &mut kept);
+        // What is left is of folders that are gone.
+        let gone: Vec<Vec<u8>> = kept.into_keys().collect();
 
-        let mut sessions = Vec::with_capacity(files.len());
-        let mut known_at = Vec::with_capacity(files.len());
-        let mut skipped = Vec::new();
+        let (mut known, states): (Vec<Vec<Known>>, Vec<FolderState>) =
+            map_on_all_cores(&folders, 1, &|folder| folder.recall(&files)).into_iter().unzip();
         let mut unread = Vec::new();
-        for (group, (known, has_strangers)) in groups.iter().zip(map_on_all_cores(&groups, 16, &|group| group.recall(&files))) {
-            if has_strangers {
-                stale.insert(group.key.clone());
-            }
-            for (at, known) in group.members.iter().zip(known) {
-                match known {
-                    Known::Summary(summary) => {
-                        sessions.push(summary);
-                        known_at.push(*at);
-                    }
-                    Known::NoSession(reason) => skipped.push((*at, reason)),
-                    Known::Unread(record) => {
-                        let file = &files[*at];
-                        unread.push(Unread { file, at: *at, before: record.and_then(|record| before(&store, file, *record)) });
-                    }
+        for (in_folder, (folder, known)) in folders.iter().zip(&mut known).enumerate() {
+            for (in_known, (at, known)) in folder.members().zip(known).enumerate() {
+                if let Known::Unread(record) = known {
+                    let file = &files[at];
+                    let before = record.take().and_then(|record| before(&store, file, *record));
+                    unread.push(Unread { file, place: (in_folder, in_known), before });
                 }
             }
         }
         let mut readings: Vec<_> = read_all(&unread, &|unread| read(fs, unread), progress);
         for (unread, reading) in unread.iter().zip(&mut readings) {
-            match std::mem::replace(&mut reading.result, Err(StorageError::NotFound(PathBuf::new()))) {
-                Ok(summary) => sessions.push(summary),
-                // Deleted since the folder was read.
-                Err(StorageError::NotFound(_)) => {}
-                Err(reason) => skipped.push((unread.at, reason)),
-            }
+            known[unread.place.0][unread.place.1] =
+                match std::mem::replace(&mut reading.result, Err(StorageError::NotFound(PathBuf::new()))) {
+                    Ok(summary) => Known::Summary(summary),
+                    // Deleted since the folder was read.
+                    Err(StorageError::NotFound(_)) => Known::Gone,
+                    Err(reason) => Known::NoSession(reason),
+                };
         }
-        if !unread.is_empty() || !stale.is_empty() {
-            let settled = Settled { from_ns: to_ns(started_ms) - SLACK_NS, to_ns: to_ns(self.clock.now_ms()) + SLACK_NS };
-            let read = unread.iter().zip(readings).filter_map(|(unread, reading)| Some((unread.file, reading.record?)));
-            if remember(&mut store, &files, &groups, stale, read, settled) == Err(Unusable::Damaged) {
+        if !unread.is_empty() || !gone.is_empty() || states.iter().any(|state| state.is_stale) {
+            let settled = Settled::between(started_ms, self.clock.now_ms());
+            let mut fresh = Fresh::default();
+            for (unread, reading) in unread.iter().zip(readings) {
+                let Some((mut record, tree)) = reading.record else { continue };
+                record.key.is_settled = settled.is_settled(&unread.file.meta);
+                let (folder, name) = split_path(&unread.file.path);
+                fresh.entry(folder).or_default().insert(name, (record, tree));
+            }
+            if remember(&mut store, &files, folders.iter().zip(&states), &gone, &fresh) == Err(Unusable::Damaged) {
                 let _ = store.reset();
             }
         }
-        // With many sessions the paths are much of what is in memory, so they are not copied.
-        for (session, at) in sessions.iter_mut().zip(known_at) {
-            session.path = std::mem::take(&mut files[at].path);
-        }
-        skipped.sort_unstable_by_key(|(at, _)| *at);
-        let skipped = skipped.into_iter().map(|(at, reason)| Skipped { path: files[at].path.clone(), reason });
-        let skipped = folders_skipped.into_iter().chain(skipped).collect();
-        sort_by_activity(&mut sessions);
-        Ok(Listing { sessions, skipped })
+        let places: Vec<(usize, usize, usize)> = (folders.iter().enumerate())
+            .flat_map(|(in_folder, folder)| folder.members().enumerate().map(move |(in_known, at)| (at, in_folder, in_known)))
+            .collect();
+        drop((unread, fs));
+        Ok(sorted(&mut files, known, places, folders_skipped))
     }
+}
+
+/// The listing of what is known of each file. `places` are those of the files, and where what is known of them is.
+fn sorted(
+    files: &mut [SessionFile],
+    mut known: Vec<Vec<Known>>,
+    places: Vec<(usize, usize, usize)>,
+    folders_skipped: Vec<Skipped>,
+) -> Listing {
+    let mut order = Vec::with_capacity(places.len());
+    let mut skipped = Vec::new();
+    for (at, in_folder, in_known) in places {
+        match &mut known[in_folder][in_known] {
+            // Files are in the order of their paths.
+            Known::Summary(summary) => order.push((Reverse(summary.modified_ms), at, in_folder, in_known)),
+            reason @ Known::NoSession(_) => {
+                if let Known::NoSession(reason) = std::mem::replace(reason, Known::Gone) {
+                    skipped.push((at, reason));
+                }
+            }
+            Known::Gone | Known::Unread(_) => {}
+        }
+    }
+    order.sort_unstable();
+    // Summaries are large and the paths are much of what is in memory, so each is moved once.
+    let mut sessions = Vec::with_capacity(order.len());
+    for (_, at, in_folder, in_known) in order {
+        if let Known::Summary(mut summary) = std::mem::replace(&mut known[in_folder][in_known], Known::Gone) {
+            summary.path = std::mem::take(&mut files[at].path);
+            sessions.push(summary);
+        }
+    }
+    skipped.sort_unstable_by_key(|(at, _)| *at);
+    let skipped = skipped.into_iter().map(|(at, reason)| Skipped { path: files[at].path.clone(), reason });
+    Listing { sessions, skipped: folders_skipped.into_iter().chain(skipped).collect() }
 }
 
 /// How near to the time of reading a change is too near to be told from one just after. The coarsest file systems count
@@ -193,63 +218,95 @@ struct Settled {
 }
 
 impl Settled {
+    fn between(from_ms: i64, to_ms: i64) -> Self {
+        Self { from_ns: to_ns(from_ms) - SLACK_NS, to_ns: to_ns(to_ms) + SLACK_NS }
+    }
+
     fn is_settled(self, meta: &FileMeta) -> bool {
         !(self.from_ns..=self.to_ns).contains(&meta.modified_ns)
     }
 }
 
-/// The files whose records share a chunk.
-struct Group {
-    key: ChunkKey,
+/// What the store has of a folder.
+#[derive(Default)]
+struct Kept {
+    /// `None` if there is none, or a damaged one.
+    batch: Option<Batch>,
+    /// Whether the batch is damaged.
+    is_damaged: bool,
+    /// Records of single files, by name, which stand for those in the batch.
+    changed: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// The files of one folder.
+struct Folder<'a> {
+    path: &'a [u8],
     /// Positions among the files, ascending.
-    members: Vec<usize>,
+    runs: Vec<Range<usize>>,
     /// Taken, and so freed, by who recalls it.
-    chunk: Mutex<Vec<u8>>,
+    kept: Mutex<Kept>,
 }
 
-/// Groups files by chunk, and takes the chunks that there are files for.
-fn group(files: &[SessionFile], chunks: &mut HashMap<ChunkKey, Vec<u8>>) -> Vec<Group> {
-    let mut folders: BTreeMap<&[u8], Vec<Vec<usize>>> = BTreeMap::new();
+/// How what is kept of a folder is to what is there.
+struct FolderState {
+    /// How many records are in the batch.
+    batch: usize,
+    /// How many lie beside it.
+    changed: usize,
+    /// Whether there are records of files that are gone, or of none that can be read.
+    is_stale: bool,
+}
+
+/// Groups files by folder, and takes what is kept of these.
+fn by_folder<'a>(files: &'a [SessionFile], kept: &mut HashMap<Vec<u8>, Kept>) -> Vec<Folder<'a>> {
+    let mut folders: BTreeMap<&[u8], Vec<Range<usize>>> = BTreeMap::new();
     let mut at = 0;
-    // Neighbours are mostly of one folder, so there is no look at the map for each file.
-    for run in files.chunk_by(|a, b| folder_bytes(&a.path) == folder_bytes(&b.path)) {
-        let by_number = folders.entry(folder_bytes(&run[0].path)).or_insert_with(|| vec![Vec::new(); CHUNKS_PER_FOLDER as usize]);
-        for file in run {
-            by_number[chunk_number(&file.path) as usize].push(at);
-            at += 1;
-        }
+    while at < files.len() {
+        // Neighbours are mostly of one folder, so there is no look at the map for each file.
+        let folder = folder_bytes(&files[at].path);
+        let run = files[at..].iter().take_while(|file| folder_bytes(&file.path) == folder).count();
+        folders.entry(folder).or_default().push(at..at + run);
+        at += run;
     }
-    let mut groups = Vec::new();
-    for (folder, by_number) in folders {
-        for (number, members) in by_number.into_iter().enumerate().filter(|(_, members)| !members.is_empty()) {
-            let key = (folder.to_owned(), number as u64);
-            groups.push(Group { chunk: Mutex::new(chunks.remove(&key).unwrap_or_default()), key, members });
-        }
-    }
-    groups
+    let folder = |(path, runs)| Folder { path, runs, kept: Mutex::new(kept.remove(path).unwrap_or_default()) };
+    folders.into_iter().map(folder).collect()
 }
 
-impl Group {
-    /// What the chunk knows of each member, and whether it holds records of others, which are gone.
-    fn recall(&self, files: &[SessionFile]) -> (Vec<Known>, bool) {
-        // A damaged chunk knows nothing, and is written anew because its files are read.
-        let chunk = std::mem::take(&mut *self.chunk.lock().unwrap_or_else(PoisonError::into_inner));
-        let records = record::decode_chunk(&chunk).unwrap_or_default();
-        let mut found = 0;
-        let mut next = records.iter().peekable();
+impl Folder<'_> {
+    fn members(&self) -> impl Iterator<Item = usize> {
+        self.runs.iter().cloned().flatten()
+    }
+
+    /// What is known of each member.
+    fn recall(&self, files: &[SessionFile]) -> (Vec<Known>, FolderState) {
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        // A damaged batch knows nothing, and is written anew.
+        let mut state = FolderState { batch: 0, changed: kept.changed.len(), is_stale: kept.is_damaged };
+        let records = kept.batch.iter().flat_map(Batch::records);
+        let mut records = records.inspect(|_| state.batch += 1).peekable();
+        let mut changed = kept.changed.iter().peekable();
         let known = self
-            .members
-            .iter()
+            .members()
             .map(|at| {
-                let file = &files[*at];
-                let name = name_bytes(&file.path);
-                while next.next_if(|(other, _)| *other < name).is_some() {}
-                let record = next.next_if(|(other, _)| *other == name).and_then(|(_, record)| FileRecord::decode(record));
-                found += usize::from(record.is_some());
-                recall(file, record)
+                let file = &files[at];
+                // Behind the folder and a separator.
+                let name = file.path.as_os_str().as_encoded_bytes().get(self.path.len() + 1..).unwrap_or_default();
+                while records.next_if(|(other, _)| *other < name).is_some() {
+                    state.is_stale = true;
+                }
+                let record = records.next_if(|(other, _)| *other == name).map(|(_, record)| record);
+                while changed.next_if(|(other, _)| ***other < *name).is_some() {
+                    state.is_stale = true;
+                }
+                let later = changed.next_if(|(other, _)| ***other == *name);
+                let later = later.and_then(|(_, bytes)| Batch::read(bytes)?.records().next().map(|(_, record)| record));
+                recall(file, later.or(record))
             })
             .collect();
-        (known, found < records.len())
+        let is_over = records.next().is_none() && changed.next().is_none();
+        drop(records);
+        state.is_stale |= !is_over;
+        (known, state)
     }
 }
 
@@ -265,11 +322,11 @@ fn recall(file: &SessionFile, record: Option<FileRecord>) -> Known {
     }
 }
 
-/// The store of a root, and the chunks in it.
-fn load(fs: &dyn Fs, folder: &Path, root: &Path) -> Result<(Store, HashMap<ChunkKey, Vec<u8>>), Unusable> {
+/// The store of a root, and what is in it, by folder.
+fn load(fs: &dyn Fs, folder: &Path, root: &Path) -> Result<(Store, HashMap<Vec<u8>, Kept>), Unusable> {
     let mut store = Store::open(fs, folder, root, FORMAT)?;
-    match load_chunks(&store) {
-        Ok(chunks) => Ok((store, chunks)),
+    match load_kept(&mut store) {
+        Ok(kept) => Ok((store, kept)),
         Err(Unusable::Damaged) => {
             store.reset()?;
             Ok((store, HashMap::new()))
@@ -278,15 +335,23 @@ fn load(fs: &dyn Fs, folder: &Path, root: &Path) -> Result<(Store, HashMap<Chunk
     }
 }
 
-fn load_chunks(store: &Store) -> Result<HashMap<ChunkKey, Vec<u8>>, Unusable> {
-    let mut select = store.connection.prepare("SELECT folder, number, data FROM chunk")?;
+fn load_kept(store: &mut Store) -> Result<HashMap<Vec<u8>, Kept>, Unusable> {
+    // Both tables as of one moment.
+    let transaction = store.connection.transaction()?;
+    let mut kept: HashMap<Vec<u8>, Kept> = HashMap::new();
+    let mut select = transaction.prepare("SELECT path, records FROM folder")?;
     let mut rows = select.query([])?;
-    let mut chunks = HashMap::new();
     while let Some(row) = rows.next()? {
-        let number = u64::try_from(row.get::<_, i64>(1)?).map_err(|_| Unusable::Damaged)?;
-        chunks.insert((row.get(0)?, number), row.get(2)?);
+        // Not copied as it is: with many sessions this is most of what is in memory.
+        let batch = row.get_ref(1)?.as_blob().ok().and_then(Batch::read);
+        kept.insert(row.get(0)?, Kept { is_damaged: batch.is_none(), batch, changed: BTreeMap::new() });
     }
-    Ok(chunks)
+    let mut select = transaction.prepare("SELECT folder, name, record FROM changed")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        kept.entry(row.get(0)?).or_default().changed.insert(row.get(1)?, row.get(2)?);
+    }
+    Ok(kept)
 }
 
 /// Where reading can go on, if the file grew and its tree is there.
@@ -301,7 +366,7 @@ fn before(store: &Store, file: &SessionFile, record: FileRecord) -> Option<(Box<
         params![folder_bytes(&file.path), name_bytes(&file.path), len],
         |row| row.get(0),
     );
-    tree.ok().map(|tree| (fold, point, tree))
+    tree.ok().map(|tree| (Box::new(fold), point, tree))
 }
 
 /// Reads a file, or what is new of it.
@@ -313,7 +378,7 @@ fn read(fs: &dyn Fs, unread: &Unread<'_>) -> Reading {
             if pass.resume.is_some() {
                 tree = record::encode_tree(&pass.tree);
             }
-            let record = FileRecord { key: key(file), found: Found::Session(Box::new(fold.clone()), pass.resume) };
+            let record = FileRecord { key: key(file), found: Found::Session(fold.clone(), pass.resume) };
             Reading { result: Ok(fold.finish(file.path.clone(), &file.meta)), record: Some((record, tree)) }
         }
         Err(error) => {
@@ -360,56 +425,83 @@ fn key(file: &SessionFile) -> FileKey {
     FileKey { len, modified_ns, changed_ns, identity, is_settled: false }
 }
 
-/// Writes the chunks anew that files were read for, and those that hold files that are gone.
+/// What was read, by folder and name: the record, and the tree.
+type Fresh<'a> = HashMap<&'a [u8], BTreeMap<&'a [u8], (FileRecord, Vec<u8>)>>;
+
+/// Writes down what was read, and forgets what is gone.
 fn remember<'a>(
     store: &mut Store,
     files: &[SessionFile],
-    groups: &[Group],
-    stale: HashSet<ChunkKey>,
-    read: impl Iterator<Item = (&'a SessionFile, (FileRecord, Vec<u8>))>,
-    settled: Settled,
+    folders: impl Iterator<Item = (&'a Folder<'a>, &'a FolderState)>,
+    gone: &[Vec<u8>],
+    fresh: &Fresh<'_>,
 ) -> Result<(), Unusable> {
     let transaction = store.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for folder in gone {
+        transaction.execute("DELETE FROM folder WHERE path = ?1", [folder])?;
+        transaction.execute("DELETE FROM changed WHERE folder = ?1", [folder])?;
+        transaction.execute("DELETE FROM tree WHERE folder = ?1", [folder])?;
+    }
     let mut put_tree = transaction.prepare("INSERT OR REPLACE INTO tree (folder, name, len, data) VALUES (?1, ?2, ?3, ?4)")?;
     let mut drop_tree = transaction.prepare("DELETE FROM tree WHERE folder = ?1 AND name = ?2")?;
-    let mut fresh: HashMap<ChunkKey, BTreeMap<Vec<u8>, Vec<u8>>> = stale.into_iter().map(|key| (key, BTreeMap::new())).collect();
-    for (file, (mut record, tree)) in read {
-        record.key.is_settled = settled.is_settled(&file.meta);
-        let (folder, name) = (folder_bytes(&file.path), name_bytes(&file.path));
-        match &record.found {
-            Found::Session(_, Some(point)) => {
-                put_tree.execute(params![folder, name, i64::try_from(point.len).unwrap_or(i64::MAX), tree])?;
-            }
-            Found::Session(_, None) | Found::Empty | Found::NotASession | Found::Format4 => {
-                drop_tree.execute(params![folder, name])?;
-            }
-        }
-        fresh.entry(chunk_key(&file.path)).or_default().insert(name.to_owned(), record.encode());
-    }
-    let members: HashMap<&ChunkKey, &[usize]> = groups.iter().map(|group| (&group.key, &*group.members)).collect();
-    let mut get_chunk = transaction.prepare("SELECT data FROM chunk WHERE folder = ?1 AND number = ?2")?;
-    let mut put_chunk = transaction.prepare("INSERT OR REPLACE INTO chunk (folder, number, data) VALUES (?1, ?2, ?3)")?;
-    let mut drop_chunk = transaction.prepare("DELETE FROM chunk WHERE folder = ?1 AND number = ?2")?;
-    for (key, mut records) in fresh {
-        let number = i64::try_from(key.1).unwrap_or_default();
-        let names: HashSet<&[u8]> =
-            members.get(&key).copied().unwrap_or_default().iter().map(|at| name_bytes(&files[*at].path)).collect();
-        // Another process may have written it since it was loaded.
-        let old: Option<Vec<u8>> = get_chunk.query_row(params![key.0, number], |row| row.get(0)).optional()?;
-        for (name, record) in old.as_deref().and_then(record::decode_chunk).unwrap_or_default() {
-            if names.contains(name) {
-                records.entry(name.to_owned()).or_insert_with(|| record.to_owned());
-            } else {
-                drop_tree.execute(params![key.0, name])?;
+    let mut put_changed = transaction.prepare("INSERT OR REPLACE INTO changed (folder, name, record) VALUES (?1, ?2, ?3)")?;
+    let none = BTreeMap::new();
+    for (folder, state) in folders {
+        let fresh = fresh.get(folder.path).unwrap_or(&none);
+        for (name, (record, tree)) in fresh {
+            match &record.found {
+                Found::Session(_, Some(point)) => {
+                    put_tree.execute(params![folder.path, name, i64::try_from(point.len).unwrap_or(i64::MAX), tree])?;
+                }
+                Found::Session(_, None) | Found::Empty | Found::NotASession | Found::Format4 => {
+                    drop_tree.execute(params![folder.path, name])?;
+                }
             }
         }
-        if records.is_empty() {
-            drop_chunk.execute(params![key.0, number])?;
-        } else {
-            let chunk = record::encode_chunk(records.iter().map(|(name, record)| (&**name, &**record)));
-            put_chunk.execute(params![key.0, number, chunk])?;
+        if state.is_stale || state.changed + fresh.len() > MAX_CHANGED.max(state.batch / 16) {
+            let names: HashSet<&[u8]> = folder.members().map(|at| name_bytes(&files[at].path)).collect();
+            for gone in rewrite(&transaction, folder.path, &names, fresh)? {
+                drop_tree.execute(params![folder.path, gone])?;
+            }
+            continue;
+        }
+        for (name, (record, _)) in fresh {
+            put_changed.execute(params![folder.path, name, encode_records([(*name, record)].into_iter())])?;
         }
     }
-    drop((put_tree, drop_tree, get_chunk, put_chunk, drop_chunk));
+    drop((put_tree, drop_tree, put_changed));
     Ok(transaction.commit()?)
+}
+
+/// Writes the batch of a folder anew, with what lies beside it and what is fresh. Returns the names that are gone.
+fn rewrite(
+    connection: &Connection,
+    folder: &[u8],
+    names: &HashSet<&[u8]>,
+    fresh: &BTreeMap<&[u8], (FileRecord, Vec<u8>)>,
+) -> Result<HashSet<Vec<u8>>, Unusable> {
+    // Another process may have written since it was loaded.
+    let batch: Option<Vec<u8>> =
+        connection.query_row("SELECT records FROM folder WHERE path = ?1", [folder], |row| row.get(0)).optional()?;
+    let mut select = connection.prepare("SELECT record FROM changed WHERE folder = ?1")?;
+    let changed: Vec<Vec<u8>> = select.query_map([folder], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut records: BTreeMap<Vec<u8>, FileRecord> = BTreeMap::new();
+    let mut gone = HashSet::new();
+    for batch in batch.iter().chain(&changed).filter_map(|bytes| Batch::read(bytes)) {
+        for (name, record) in batch.records() {
+            if names.contains(name) {
+                records.insert(name.to_owned(), record);
+            } else {
+                gone.insert(name.to_owned());
+            }
+        }
+    }
+    records.extend(fresh.iter().map(|(name, (record, _))| (name.to_vec(), record.clone())));
+    let batch = encode_records(records.iter().map(|(name, record)| (&**name, record)));
+    connection.execute("DELETE FROM changed WHERE folder = ?1", [folder])?;
+    connection.execute(
+        "INSERT INTO folder (path, records) VALUES (?1, ?2) ON CONFLICT (path) DO UPDATE SET records = excluded.records",
+        params![folder, batch],
+    )?;
+    Ok(gone)
 }

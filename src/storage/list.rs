@@ -17,11 +17,15 @@ use crate::session::message::{Content, Role};
 use crate::storage::cores::map_on_all_cores;
 use crate::storage::fs::{FileMeta, Fs, OpenFor};
 use crate::storage::jsonl::{VisitedEntry, visit_file};
-use crate::storage::repo::{Repo, SessionFile};
+use crate::storage::repo::{Repo, SessionFile, id_in_file_name};
 use crate::storage::{Damage, DamageKind, StorageError};
 
 /// The longest first message that is kept, in bytes.
 const FIRST_MESSAGE_BYTES: usize = 4_000;
+
+/// A text that may share its bytes with those of other sessions: of many sessions few are ever shown, and a copy of each
+/// text would be most of the work of a list.
+pub type SharedText = arcstr::Substr;
 
 /// What a list shows of one session.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,21 +33,21 @@ pub struct SessionSummary {
     /// The file.
     pub path: PathBuf,
     /// The session's id, unchecked.
-    pub id: String,
+    pub id: SharedText,
     /// The folder that it works in.
-    pub cwd: String,
+    pub cwd: SharedText,
     /// Its name.
-    pub name: Option<String>,
+    pub name: Option<SharedText>,
     /// The file that it was forked from.
-    pub parent_session: Option<String>,
+    pub parent_session: Option<SharedText>,
     /// When it was created, ISO 8601 as in the header.
-    pub created: String,
+    pub created: SharedText,
     /// The latest real activity, in Unix milliseconds.
     pub modified_ms: i64,
     /// How many `message` entries it has, on all branches.
     pub message_count: u64,
     /// The text of the first user message, at most 4,000 bytes of it.
-    pub first_message: Option<String>,
+    pub first_message: Option<SharedText>,
     /// The size of the file.
     pub size_bytes: u64,
     /// How many ends of conversation its tree has.
@@ -101,6 +105,37 @@ impl Repo {
             return self.list_cached(cache, progress);
         }
         self.list(progress)
+    }
+
+    /// The summary of the session in `path`, whose id is `id`, and its forks: the sessions of the root whose parent it is, by
+    /// that path or by the id in its name; sorted. `O(files)` without a cache, else a listing.
+    ///
+    /// # Errors
+    /// When the root or the file cannot be read; when it is no session.
+    pub fn summary_and_forks(&self, path: &Path, id: &str) -> Result<(SessionSummary, Vec<PathBuf>), StorageError> {
+        let real = self.fs().canonicalize(path).ok();
+        let is_parent = |parent: &str| {
+            let parent = Path::new(parent);
+            parent == path || Some(parent) == real.as_deref() || id_in_file_name(parent) == Some(id)
+        };
+        let summarize = || {
+            let meta = self.fs().metadata(path).map_err(|source| StorageError::io("read", path, source))?;
+            summarize(&**self.fs(), &SessionFile { path: path.to_owned(), meta })
+        };
+        #[cfg(feature = "search")]
+        if self.cache.is_some() {
+            let sessions = self.sessions(&|_| {})?.sessions;
+            let is_fork = |session: &&SessionSummary| session.parent_session.as_deref().is_some_and(is_parent);
+            let mut forks: Vec<_> = sessions.iter().filter(is_fork).map(|session| session.path.clone()).collect();
+            forks.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
+            let summary = sessions.into_iter().find(|session| session.path == path);
+            return Ok((summary.map_or_else(summarize, Ok)?, forks));
+        }
+        let files = self.files()?;
+        let parents = map_on_all_cores(&files, 16, &|file| self.header_of(&file.path).and_then(|header| header.parent_session));
+        let forks = files.into_iter().zip(parents).filter(|(_, parent)| parent.as_deref().is_some_and(is_parent));
+        let forks = forks.map(|(file, _)| file.path).collect();
+        Ok((summarize()?, forks))
     }
 
     /// The list of these files, read whole; `skipped` are the folders that could not be read.
@@ -204,13 +239,13 @@ pub(super) fn damaged_lines<'a>(damage: impl IntoIterator<Item = &'a Damage>) ->
 /// What a pass over a file adds up to; all that a summary says and `stat` does not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SummaryFold {
-    pub id: String,
-    pub cwd: String,
-    pub parent_session: Option<String>,
-    pub created: String,
-    pub name: SessionName,
+    pub id: SharedText,
+    pub cwd: SharedText,
+    pub parent_session: Option<SharedText>,
+    pub created: SharedText,
+    pub name: Option<SharedText>,
     pub message_count: u64,
-    pub first_message: Option<String>,
+    pub first_message: Option<SharedText>,
     pub activity_ms: Option<i64>,
     pub has_conversation: bool,
     pub branches: u64,
@@ -219,10 +254,10 @@ pub(super) struct SummaryFold {
 
 impl SummaryFold {
     pub(super) fn add_header(&mut self, header: Header) {
-        self.id = header.id;
-        self.cwd = header.cwd;
-        self.parent_session = header.parent_session;
-        self.created = header.timestamp;
+        self.id = header.id.into();
+        self.cwd = header.cwd.into();
+        self.parent_session = header.parent_session.map(Into::into);
+        self.created = header.timestamp.into();
     }
 
     pub(super) fn add(&mut self, visited: &VisitedEntry<'_>) {
@@ -230,7 +265,9 @@ impl SummaryFold {
             EntryType::Message => self.add_message(visited),
             EntryType::SessionInfo => {
                 if let Some(entry) = visited.entry() {
-                    self.name.add(&entry);
+                    let mut name = SessionName::default();
+                    name.add(&entry);
+                    self.name = name.into_inner().map(Into::into);
                 }
             }
             EntryType::Compaction
@@ -265,7 +302,7 @@ impl SummaryFold {
         if is_user && self.first_message.is_none() {
             let entry = entry.or_else(|| visited.preview());
             let text = entry.as_ref().and_then(Entry::message).and_then(|message| message.content().map(Content::joined_text));
-            self.first_message = text.map(cut_to_bytes);
+            self.first_message = text.map(|text| cut_to_bytes(text).into());
         }
     }
 
@@ -275,7 +312,7 @@ impl SummaryFold {
             path,
             id: self.id,
             cwd: self.cwd,
-            name: self.name.into_inner(),
+            name: self.name,
             parent_session: self.parent_session,
             created: self.created,
             modified_ms: modified_ms.unwrap_or(i64::try_from(meta.modified_ns / 1_000_000).unwrap_or_default()),

@@ -15,7 +15,7 @@ use crate::session::incoming::IncomingError;
 use crate::session::tree::{EntryIndex, SessionTree, TreeFull};
 
 pub mod check;
-mod cores;
+pub(crate) mod cores;
 pub mod fork;
 pub mod fs;
 pub mod handle;

@@ -405,8 +405,8 @@ fn session_candidates(sessions: &[&SessionSummary]) -> Vec<Candidate> {
     let twice: HashSet<_> = sessions.iter().map(|session| &session.id).filter(|id| !seen.insert(*id)).collect();
     let shown = sessions.iter().take(MAX_CANDIDATES).map(|session| {
         let is_unique = !twice.contains(&session.id);
-        let name = if is_unique { session.id.clone() } else { session.path.display().to_string() };
-        let text = session.name.as_ref().or(session.first_message.as_ref()).map_or("", String::as_str);
+        let name = if is_unique { session.id.to_string() } else { session.path.display().to_string() };
+        let text = session.name.as_ref().or(session.first_message.as_ref()).map_or("", |text| text.as_str());
         Candidate { name, text: one_line(text, MAX_TEXT_CHARS) }
     });
     shown.collect()

@@ -11,7 +11,8 @@
 //! - What is returned as a path exists, and its folder is synced.
 //! - The source of a fork is never changed; a session that is a link is never moved or deleted through the link.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::session::entry::{FORMAT_VERSION, Header, SessionId, format_timestamp}
 use crate::session::hash::fnv1a;
 use crate::session::json::{Extra, Json};
 use crate::storage::cores::map_on_all_cores;
-use crate::storage::fs::{FileKind, FileMeta, Fs};
+use crate::storage::fs::{FileKind, FileMeta, FolderItem, Fs};
 use crate::storage::handle::Session;
 use crate::storage::jsonl::JsonlStorage;
 use crate::storage::jsonl::rewrite::folder_of;
@@ -64,6 +65,24 @@ pub struct NewSession {
     pub metadata: Option<Json>,
     /// Further keys of the header.
     pub extra: Extra,
+}
+
+/// Which session has which id, as of one look at the root.
+#[derive(Clone, Debug, Default)]
+pub struct KnownIds {
+    by_id: HashMap<String, PathBuf>,
+}
+
+impl KnownIds {
+    /// The file of the session with this id.
+    pub fn find(&self, id: &str) -> Option<&Path> {
+        self.by_id.get(id).map(PathBuf::as_path)
+    }
+
+    /// Forgets an id, whose session is gone.
+    pub fn remove(&mut self, id: &str) {
+        self.by_id.remove(id);
+    }
 }
 
 /// A file that may be a session.
@@ -142,6 +161,56 @@ impl Repo {
         Ok(self.session(storage))
     }
 
+    /// As [`Repo::create`], for many sessions in a row: what is in the root was looked at once, for `known`, which learns of
+    /// the new one.
+    ///
+    /// # Errors
+    /// As [`Repo::create`].
+    pub fn create_among(&self, known: &mut KnownIds, new: NewSession) -> Result<Session, StorageError> {
+        let (header, path) = self.plan(new)?;
+        if let Some(taken) = known.find(&header.id) {
+            return Err(StorageError::Exists(taken.to_owned()));
+        }
+        let storage = JsonlStorage::create(self.fs.clone(), &path, &header)?;
+        known.by_id.insert(header.id, path);
+        Ok(self.session(storage))
+    }
+
+    /// The ids of all sessions. `O(files)` without a cache, else a listing.
+    ///
+    /// # Errors
+    /// When the root cannot be read.
+    pub fn known_ids(&self) -> Result<KnownIds, StorageError> {
+        let mut known = KnownIds::default();
+        for (id, path) in self.ids_and_paths()? {
+            match known.by_id.entry(id) {
+                Entry::Vacant(vacant) => drop(vacant.insert(path)),
+                // As in `find_exact`: of several files the one that is named so.
+                Entry::Occupied(mut other) => {
+                    let is_named = |path: &Path, id: &str| id_in_file_name(path) == Some(id);
+                    if is_named(&path, other.key()) && !is_named(other.get(), other.key()) {
+                        other.insert(path);
+                    }
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    /// The id and the file of each session, by path.
+    fn ids_and_paths(&self) -> Result<Vec<(String, PathBuf)>, StorageError> {
+        #[cfg(feature = "search")]
+        if self.cache.is_some() {
+            let sessions = self.sessions(&|_| {})?.sessions;
+            let mut ids: Vec<_> = sessions.into_iter().map(|session| (session.id.to_string(), session.path)).collect();
+            ids.sort_by(|a, b| a.1.as_os_str().cmp(b.1.as_os_str()));
+            return Ok(ids);
+        }
+        let files = self.files()?;
+        let ids = map_on_all_cores(&files, 16, &|file| self.header_of(&file.path).map(|header| header.id));
+        Ok(ids.into_iter().zip(files).filter_map(|(id, file)| Some((id?, file.path))).collect())
+    }
+
     /// Opens a session file, in this root or elsewhere.
     ///
     /// # Errors
@@ -155,8 +224,8 @@ impl Repo {
     }
 
     /// The session files of the root, sorted by the bytes of their paths: those directly in it and those in its folders.
-    /// Links to folders are followed, each folder once. A root that does not exist has none, nor has a folder in it that
-    /// cannot be read.
+    /// Links are followed; each folder and each file comes once. A root that does not exist has none, nor has a folder in
+    /// it that cannot be read.
     ///
     /// # Errors
     /// When the root cannot be read.
@@ -166,7 +235,7 @@ impl Repo {
 
     /// As [`Repo::files`], with the folders that cannot be read.
     pub(super) fn files_and_skipped(&self) -> Result<(Vec<SessionFile>, Vec<Skipped>), StorageError> {
-        let (mut files, mut skipped) = (Vec::new(), Vec::new());
+        let (mut files, mut linked, mut skipped) = (Vec::<SessionFile>::new(), Vec::new(), Vec::new());
         let mut folders = vec![self.root.clone()];
         let mut seen = HashSet::new();
         // A root holds folders of files; what lies deeper is no session of it.
@@ -179,15 +248,16 @@ impl Repo {
                     Err(error) => failed.push((StorageError::io("read the folder", &folder, error), folder)),
                 }
             }
-            let mut candidates = Vec::new();
+            let mut links = Vec::new();
             let read = map_on_all_cores(&unread, 1, &|folder| self.read_folder(folder));
             for (folder, items) in unread.into_iter().zip(read) {
                 match items {
                     Ok(items) => {
-                        for (path, kind) in items {
-                            match kind {
-                                FileKind::Folder => folders.push(path),
-                                FileKind::File | FileKind::Link | FileKind::Other => candidates.push(path),
+                        for FolderItem { path, kind, meta } in items {
+                            match (kind, meta) {
+                                (FileKind::Folder, _) => folders.push(path),
+                                (FileKind::File, Some(meta)) => files.push(SessionFile { path, meta }),
+                                (FileKind::File | FileKind::Link | FileKind::Other, _) => links.push(path),
                             }
                         }
                     }
@@ -201,37 +271,45 @@ impl Repo {
                     reason => skipped.push(Skipped { path: folder, reason }),
                 }
             }
-            // A file that went away since, or a link to nothing, is not there.
-            let metas = map_on_all_cores(&candidates, 256, &|path| self.fs.metadata(path).ok());
+            // A link to nothing is not there.
+            let metas = map_on_all_cores(&links, 256, &|path| self.fs.metadata(path).ok());
             // Folders behind links come last: of the ways to one folder one without a link is taken if there is one.
-            for (path, meta) in candidates.into_iter().zip(metas) {
+            for (path, meta) in links.into_iter().zip(metas) {
                 let Some(meta) = meta else { continue };
                 match meta.kind {
-                    FileKind::File if is_session_name(&path) => files.push(SessionFile { path, meta }),
+                    FileKind::File if is_session_name(&path) => linked.push(SessionFile { path, meta }),
                     FileKind::Folder => folders.push(path),
                     FileKind::File | FileKind::Link | FileKind::Other => {}
                 }
             }
         }
-        // Comparing paths part by part costs several times as much.
-        let bytes = |file: &SessionFile| file.path.as_os_str().as_encoded_bytes().to_owned();
-        let is_sorted = files.is_sorted_by(|a: &SessionFile, b| a.path.as_os_str() <= b.path.as_os_str());
-        if !is_sorted {
-            files.sort_by_cached_key(bytes);
+        // So it is with the ways to one file.
+        if !linked.is_empty() {
+            linked.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+            let mut known: HashSet<(u64, u64)> = files.iter().map(|file| file.meta.identity).collect();
+            files.extend(linked.into_iter().filter(|file| file.meta.identity == (0, 0) || known.insert(file.meta.identity)));
         }
+        // Comparing paths part by part costs several times as much. They come in long runs, mostly in one.
+        files.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
         skipped.sort_by(|a: &Skipped, b| a.path.cmp(&b.path));
         Ok((files, skipped))
     }
 
     /// What may be of interest in a folder: folders, links, and files that are named like sessions. Sorted by name.
-    fn read_folder(&self, folder: &Path) -> Result<Vec<(PathBuf, FileKind)>, StorageError> {
-        let mut items = self.fs.read_dir(folder).map_err(|source| StorageError::io("read the folder", folder, source))?;
-        items.retain(|(path, kind)| match kind {
+    fn read_folder(&self, folder: &Path) -> Result<Vec<FolderItem>, StorageError> {
+        let wanted = |path: &Path, kind| match kind {
             FileKind::File => is_session_name(path),
             FileKind::Folder | FileKind::Link => !is_hidden(path),
             FileKind::Other => false,
+        };
+        let items = self.fs.read_dir_files(folder, &wanted);
+        let mut items = items.map_err(|source| StorageError::io("read the folder", folder, source))?;
+        // All paths begin with the folder's.
+        let skip = folder.as_os_str().len();
+        items.sort_unstable_by(|a, b| {
+            let [a, b] = [a, b].map(|item| item.path.as_os_str().as_encoded_bytes().get(skip..));
+            a.cmp(&b)
         });
-        items.sort_unstable_by(|(a, _), (b, _)| a.as_os_str().cmp(b.as_os_str()));
         Ok(items)
     }
 
@@ -242,8 +320,10 @@ impl Repo {
     pub fn find_exact(&self, id: &str) -> Result<Option<PathBuf>, StorageError> {
         let files = self.files()?;
         let is_it = |file: &&SessionFile| self.header_of(&file.path).is_some_and(|header| header.id == id);
-        let by_name = files.iter().filter(|file| id_in_file_name(&file.path) == Some(id)).find(is_it);
-        Ok(by_name.or_else(|| files.iter().find(is_it)).map(|file| file.path.clone()))
+        if let Some(named) = files.iter().filter(|file| id_in_file_name(&file.path) == Some(id)).find(is_it) {
+            return Ok(Some(named.path.clone()));
+        }
+        Ok(self.known_ids()?.find(id).map(Path::to_owned))
     }
 
     /// The header of a file; `None` when it is no session.

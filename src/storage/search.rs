@@ -17,6 +17,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::session::entry::{EntryId, EntryType, FORMAT_VERSION, Header};
@@ -34,7 +35,7 @@ mod snippet;
 mod text;
 mod words;
 
-pub use fulltext::{SearchIndex, SearchProgress};
+pub use fulltext::SearchIndex;
 pub use query::{Query, QueryError};
 pub use snippet::Snippet;
 
@@ -87,16 +88,39 @@ pub struct SearchResults {
 }
 
 impl Repo {
-    /// Searches by reading every file. `O(bytes of all files)`, on all cores.
+    /// Searches by reading every file. `O(bytes of all files)`, on all cores. `progress` tells how far it is.
     ///
     /// # Errors
     /// When the root cannot be read.
-    pub fn search_scan(&self, query: &Query, options: &SearchOptions) -> Result<SearchResults, StorageError> {
+    pub fn search_scan(
+        &self,
+        query: &Query,
+        options: &SearchOptions,
+        progress: &(dyn Fn(SearchProgress) + Sync),
+    ) -> Result<SearchResults, StorageError> {
         let files = self.files()?;
-        let search = Search::new(self, query, options);
-        let results = map_on_all_cores(&files, 1, &|file| search.whole_file(file));
-        Ok(search.finish(files.iter().zip(results)))
+        Ok(Search::new(self, query, options).all(&files, progress))
     }
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchProgress {
+    /// What it is at.
+    pub step: SearchStep,
+    /// Bytes that were read.
+    pub done_bytes: u64,
+    /// Bytes in all.
+    pub total_bytes: u64,
+}
+
+/// What a search does with many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchStep {
+    /// It adds to the index.
+    Index,
+    /// It reads every file.
+    Read,
 }
 
 /// A search that is going on.
@@ -134,6 +158,19 @@ type Rank = (Option<i64>, Reverse<PathBuf>, u64);
 impl<'a> Search<'a> {
     fn new(repo: &'a Repo, query: &'a Query, options: &'a SearchOptions) -> Self {
         Self { repo, query, options, prefilter: query.prefilter(), best: Mutex::default(), same_cwd: Mutex::default() }
+    }
+
+    /// Reads every file.
+    fn all(self, files: &[SessionFile], progress: &(dyn Fn(SearchProgress) + Sync)) -> SearchResults {
+        let total_bytes = files.iter().map(|file| file.meta.len).sum();
+        let done = AtomicU64::new(0);
+        let results = map_on_all_cores(files, 1, &|file| {
+            let result = self.whole_file(file);
+            let done_bytes = done.fetch_add(file.meta.len, Ordering::Relaxed) + file.meta.len;
+            progress(SearchProgress { step: SearchStep::Read, done_bytes, total_bytes });
+            result
+        });
+        self.finish(files.iter().zip(results))
     }
 
     fn finish<'f>(self, results: impl Iterator<Item = (&'f SessionFile, Result<(), StorageError>)>) -> SearchResults {

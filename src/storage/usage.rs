@@ -4,15 +4,22 @@
 //! - Files are read some hundreds at a time, on all cores, and added in the order of their names, which begin with the
 //!   time of creation; so a report does not depend on the machine, and what a fork copied counts for its parent.
 //! - Of each file that was added nothing stays in memory but 16 bytes an entry.
+//! - With a cache the answers are those without it: what is kept of a file is used while the file is the same.
 
 use std::path::Path;
 
 use crate::session::usage_report::{SessionUsage, SessionUsageFold, UsageReport, Wanted};
 use crate::storage::StorageError;
 use crate::storage::fs::{Fs, OpenFor};
+#[cfg(feature = "search")]
+use crate::storage::index::usage::UsageStore;
 use crate::storage::jsonl::visit_file;
-use crate::storage::list::{ListProgress, Skipped, read_all};
+#[cfg(not(feature = "search"))]
+use crate::storage::list::read_all;
+use crate::storage::list::{ListProgress, Skipped};
 use crate::storage::repo::Repo;
+#[cfg(feature = "search")]
+use crate::storage::repo::SessionFile;
 
 /// How many files are in memory at once.
 const FILES_AT_ONCE: usize = 256;
@@ -29,8 +36,29 @@ pub fn session_usage(fs: &dyn Fs, path: &Path) -> Result<SessionUsage, StorageEr
 }
 
 impl Repo {
-    /// Adds all sessions of the root to a report, each as `wanted` says. `O(bytes of all files)`. What is no session is
-    /// returned.
+    /// Reads one session file for a report; with a cache, only what was written since the last one.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is no session.
+    pub fn session_usage(&self, path: &Path) -> Result<SessionUsage, StorageError> {
+        #[cfg(feature = "search")]
+        if self.cache.is_some()
+            && path.starts_with(self.root())
+            && let Ok(meta) = self.fs().metadata(path)
+        {
+            let file = [SessionFile { path: path.to_owned(), meta }];
+            let mut kept = UsageStore::open(self, self.cache.as_ref());
+            let read = kept.read(&file, &|_| {}).pop();
+            kept.finish_one();
+            if let Some(read) = read {
+                return read;
+            }
+        }
+        session_usage(&**self.fs(), path)
+    }
+
+    /// Adds all sessions of the root to a report, each as `wanted` says. `O(bytes of all files)`; with a cache, of what was
+    /// written since the last report. What is no session is returned.
     ///
     /// # Errors
     /// When the root cannot be read.
@@ -45,8 +73,13 @@ impl Repo {
         files.sort_by(|a, b| a.path.file_name().cmp(&b.path.file_name()));
         let total = files.len();
         let mut before = 0;
+        #[cfg(feature = "search")]
+        let mut kept = UsageStore::open(self, self.cache.as_ref());
         for chunk in files.chunks(FILES_AT_ONCE) {
             let step = |step: ListProgress| progress(ListProgress { done: before + step.done, total });
+            #[cfg(feature = "search")]
+            let read = kept.read(chunk, &step);
+            #[cfg(not(feature = "search"))]
             let read = read_all(chunk, &|file| session_usage(&**self.fs(), &file.path), &step);
             for (file, result) in chunk.iter().zip(read) {
                 match result {
@@ -61,6 +94,8 @@ impl Repo {
             }
             before += chunk.len();
         }
+        #[cfg(feature = "search")]
+        kept.finish(&files);
         Ok(skipped)
     }
 }

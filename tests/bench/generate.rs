@@ -235,6 +235,50 @@ fn session(root: &Path, number: i64, size: u64, is_big: bool, numbers: &mut Numb
     }
 }
 
+/// Writes a folder of so many short talks, a question and an answer each, in 500 folders; unless it is there already.
+pub fn short_sessions(root: &Path, count: u32) {
+    let done = root.join("done");
+    if done.exists() {
+        return;
+    }
+    let _ = fs::remove_dir_all(root);
+    let mut numbers = Numbers(0xd1b5_4a32_d192_ed03);
+    for number in 0..count {
+        let cwd = format!("/home/dev/code/project-{:03}", numbers.below(500));
+        let folder = root.join(format!("--{}--", cwd[1..].replace('/', "-")));
+        fs::create_dir_all(&folder).expect("the folder for measurements can be written");
+        let id = uuid::Uuid::from_u128((u128::from(numbers.next()) << 64) | u128::from(numbers.next()));
+        let now_ms = 1_767_225_600_000 + i64::from(number) * 4_200;
+        let mut writer = Writer { numbers: &mut numbers, out: String::new(), leaf: None, ids: Vec::new(), now_ms };
+        let created = writer.time();
+        let _ = writeln!(writer.out, r#"{{"type":"session","version":3,"id":"{id}","timestamp":"{created}","cwd":"{cwd}"}}"#);
+        let (now, question) = (writer.now_ms, text(writer.numbers, 100));
+        writer.entry("message", &format!(r#""message":{{"role":"user","content":"{question}","timestamp":{now}}}"#));
+        let answer = text(writer.numbers, 200);
+        writer.assistant(&format!(r#"{{"type":"text","text":"{answer}"}}"#), "stop");
+        let path = folder.join(format!("{}_{id}.jsonl", created.replace([':', '.'], "-")));
+        fs::write(&path, &writer.out).expect("the folder for measurements can be written");
+    }
+    fs::write(done, "").expect("the folder for measurements can be written");
+}
+
+/// Appends to three of the files a message that holds a word of its own; unless that was done already.
+pub fn plant(files: &[PathBuf], word: &str) {
+    for part in 1..4 {
+        let path = &files[files.len() * part / 5];
+        let text = fs::read_to_string(path).expect("the folder for measurements can be read");
+        if text.contains(word) {
+            continue;
+        }
+        let last = text.lines().last().unwrap_or_default();
+        let parent = last.split_once(r#""id":""#).and_then(|(_, rest)| rest.split('"').next()).unwrap_or_default();
+        let line = format!(
+            r#"{{"type":"message","id":"{part:08x}","parentId":"{parent}","timestamp":"2026-06-01T00:00:00.000Z","message":{{"role":"user","content":"where is the {word}?","timestamp":1780272000000}}}}"#
+        );
+        fs::write(path, format!("{text}{line}\n")).expect("the folder for measurements can be written");
+    }
+}
+
 /// All session files of a folder, the largest last.
 pub fn files(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();

@@ -41,7 +41,8 @@ pub fn peer(program: &str, args: &[&std::ffi::OsStr]) -> Command {
     command
 }
 
-fn time(command: &mut Command) -> Duration {
+/// How long a command takes.
+pub fn time(command: &mut Command) -> Duration {
     let start = Instant::now();
     let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(status.success(), "{command:?}: {status}");
@@ -75,7 +76,7 @@ pub fn show(time: Duration) -> String {
 }
 
 /// The peak memory of a command, measured by a process that has no other child.
-fn peak(command: &Command) -> String {
+pub fn peak(command: &Command) -> String {
     let mut meter = Command::new(std::env::current_exe().unwrap());
     meter.arg("--peak").arg(command.get_program()).args(command.get_args());
     meter.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));

@@ -13,6 +13,7 @@
 )]
 
 mod generate;
+mod listing;
 mod measure;
 
 use std::fs;
@@ -60,20 +61,8 @@ fn main() {
     let full = || own(&["context".as_ref(), big.as_os_str(), "--format".as_ref(), "pi".as_ref()]);
     let cat = || peer("cat", &[big.as_os_str()]);
     row("open 100 MB, whole context, nothing compacted", "`cat`", &full, &cat);
-    let list_file = data.join("files0");
-    fs::write(&list_file, files.iter().map(|path| format!("{}\0", path.display())).collect::<String>()).unwrap();
-    let from = format!("--files0-from={}", list_file.display());
-    let wc_all = || peer("wc", &["-l".as_ref(), from.as_ref()]);
-    let cached = || own(&["--root".as_ref(), root.as_os_str(), "list".as_ref(), "--all".as_ref(), "--json".as_ref()]);
-    let no_cache = data.join("no-cache.toml");
-    fs::write(&no_cache, "[cache]\nenabled = false\n").unwrap();
-    let list = || {
-        let mut command = cached();
-        command.env("PI_SESSIONS_CONFIG", &no_cache);
-        command
-    };
-    row("list 1,001 sessions, no cache", "`wc -l` over them", &list, &wc_all);
-    row("list 1,001 sessions, warm cache", "`wc -l` over them", &cached, &wc_all);
+    let list = || listing::without_cache(&data, &root);
+    listing::rows(&data, &root, &files);
     if let Some(package) = std::env::var_os("PI_PACKAGE") {
         let package = PathBuf::from(package);
         let pi_open = || pi(&package, OPEN_WITH_PI, &compacted);

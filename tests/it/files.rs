@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pi_sessions::session::entry::{EntryKind, Header, SessionInfo};
+use pi_sessions::session::entry::{EntryKind, Header, SessionId, SessionInfo};
 use pi_sessions::storage::fork::{ForkOptions, ForkWhat};
 use pi_sessions::storage::fs::{Fs, StdFs};
 use pi_sessions::storage::handle::Session;
@@ -16,6 +16,8 @@ use pi_sessions::storage::lock::OwnerLock;
 use pi_sessions::storage::repo::{Layout, NewSession, Repo};
 use pi_sessions::storage::{Durability, RandomIds, StorageError, SystemClock};
 use tempfile::TempDir;
+
+use crate::support::counting_fs::{CountingFs, settled_repo};
 
 const H: &str = r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/p"}"#;
 const E: &str = r#"{"type":"session_info","id":"e1","parentId":null,"timestamp":"t","name":"e1"}"#;
@@ -312,4 +314,59 @@ fn an_upgrade_starts_over_when_the_file_grows() {
     assert_eq!(names(&repo.open(&path).expect("a session")), ["e1", "e2", "e3", "e4"]);
     let backups = fs::read_dir(path.parent().expect("a folder")).expect("the folder").count();
     assert_eq!(backups, 2, "one upgrade, one backup");
+}
+
+#[test]
+fn a_session_that_is_linked_twice_is_listed_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let outside = folder.path().join("outside");
+    for folder in [root.join("--a--"), root.join("--b--"), outside.clone()] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
+    let header = "{\"type\":\"session\",\"version\":3,\"id\":\"s\",\"cwd\":\"/c\"}\n";
+    let (real, elsewhere) = (root.join("--b--/t_s.jsonl"), outside.join("t_o.jsonl"));
+    fs::write(&real, header).expect("a file");
+    fs::write(&elsewhere, header).expect("a file");
+    // A link to the file comes before the file by name; one to its folder and one to the root come before all.
+    symlink(&real, root.join("--a--/t_link.jsonl")).expect("a link");
+    symlink(root.join("--b--"), root.join("--0--")).expect("a link");
+    symlink(&root, root.join("--again--")).expect("a link");
+    symlink(root.join("--again--/--b--/t_s.jsonl"), root.join("t_root.jsonl")).expect("a link");
+    // What is outside is there by its first link.
+    symlink(&elsewhere, root.join("--b--/t_2.jsonl")).expect("a link");
+    symlink(&elsewhere, root.join("--b--/t_1.jsonl")).expect("a link");
+    let repo = Repo::new(Arc::new(StdFs), Arc::new(SystemClock), Arc::new(RandomIds), root.clone(), Layout::Nested);
+    let files: Vec<_> = repo.files().expect("a root").into_iter().map(|file| file.path).collect();
+    assert_eq!(files, [root.join("--b--/t_1.jsonl"), real]);
+}
+
+#[test]
+fn for_many_new_sessions_the_root_is_looked_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let old = repo(&root);
+    let named = |id: &str| NewSession { cwd: "/c".into(), id: SessionId::new(id).ok(), ..NewSession::default() };
+    for id in ["a", "b", "c"] {
+        old.create(named(id)).expect("a session");
+    }
+    // Its name does not tell its id.
+    fs::write(root.join("--c--/t_other.jsonl"), format!("{H}\n")).expect("a file");
+    let counting = CountingFs::default();
+    let repo = settled_repo(Arc::new(counting.clone()), &root);
+    let mut known = repo.known_ids().expect("a root");
+    let read = counting.take();
+    assert_eq!(read.len(), 4);
+    for number in 0..20 {
+        repo.create_among(&mut known, named(&format!("new-{number}"))).expect("a session");
+    }
+    let old_files: Vec<_> = counting.take().into_keys().filter(|path| read.contains_key(path)).collect();
+    assert_eq!(old_files, Vec::<PathBuf>::new(), "what was there is not read again");
+    for taken in ["a", "s1", "new-7"] {
+        let error = repo.create_among(&mut known, named(taken)).expect_err("a session of this id");
+        assert!(matches!(error, StorageError::Exists(_)), "{error}");
+    }
+    known.remove("new-7");
+    assert_eq!(known.find("new-7"), None);
+    assert_eq!(known.find("s1").map(Path::to_owned), Some(root.join("--c--/t_other.jsonl")));
 }

@@ -1,4 +1,5 @@
-//! A list with the cache is a list without it, whatever happened to the files and to the cache.
+//! A list with the cache is a list without it, and so are reports and what `show` tells, whatever happened to the files
+//! and to the cache.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,21 +8,45 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use pi_sessions::session::entry::EntryKind;
+use pi_sessions::session::message::Message;
+use pi_sessions::session::stats::StatsFold;
+use pi_sessions::session::usage_report::{GroupBy, Usage, UsageReport, Wanted};
 use pi_sessions::storage::fs::StdFs;
 use pi_sessions::storage::index::ListingCache;
 use pi_sessions::storage::repo::{Layout, Repo};
-use pi_sessions::storage::{RandomIds, SystemClock};
+use pi_sessions::storage::usage::session_usage;
+use pi_sessions::storage::{Durability, RandomIds, SystemClock};
 
 use crate::support::counting_fs::{CountingFs, settled_repo};
 use crate::support::messy_root::{MessyRoot, events};
 
-/// Both lists agree.
+/// Both lists agree, and all else that comes from what is kept.
 fn check(repo: &Repo, cache: &ListingCache) -> Result<(), TestCaseError> {
     let cached = repo.list_cached(cache, &|_| {}).expect("a root");
     let plain = repo.list(&|_| {}).expect("a root");
-    prop_assert_eq!(cached.sessions, plain.sessions);
+    prop_assert_eq!(&cached.sessions, &plain.sessions);
     prop_assert_eq!(format!("{:?}", cached.skipped), format!("{:?}", plain.skipped));
+    let with_cache = repo.clone().with_cache(cache.clone());
+    for by in [Some(GroupBy::Model), Some(GroupBy::Tool)] {
+        prop_assert_eq!(report(&with_cache, by), report(repo, by));
+    }
+    // One more than a few tells nothing more, and each opens the stores.
+    for session in plain.sessions.iter().take(2) {
+        let (cached, plain) = (with_cache.session_usage(&session.path), session_usage(&**repo.fs(), &session.path));
+        prop_assert_eq!(cached.expect("a session").stats(), plain.expect("a session").stats());
+        let told = |repo: &Repo| repo.summary_and_forks(&session.path, &session.id).expect("a session");
+        prop_assert_eq!(told(&with_cache), told(repo));
+        prop_assert_eq!(with_cache.find_exact(&session.id).expect("a root"), repo.find_exact(&session.id).expect("a root"));
+    }
     Ok(())
+}
+
+/// A report of all sessions, and what was left out.
+fn report(repo: &Repo, by: Option<GroupBy>) -> (Usage, String) {
+    let mut report = UsageReport::new(by, None);
+    let skipped = repo.add_usage(&mut report, &mut |_| Wanted::Counted, &|_| {}).expect("a root");
+    (report.finish(), format!("{skipped:?}"))
 }
 
 fn cache_files(folder: &Path) -> Vec<PathBuf> {
@@ -175,6 +200,144 @@ fn several_lists_at_once_agree() {
                 let repo = settled_repo(Arc::new(StdFs), &root);
                 for _ in 0..5 {
                     assert_eq!(repo.list_cached(&cache, &|_| {}).expect("a root").sessions.len(), 10);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn after_an_append_a_report_reads_only_the_new_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let files = ten_sessions(&root);
+    let fs = CountingFs::default();
+    let repo = settled_repo(Arc::new(fs.clone()), &root).with_cache(ListingCache::new(folder.path().join("cache")));
+    report(&repo, None);
+    assert_eq!(fs.take().len(), 10);
+    report(&repo, None);
+    assert_eq!(fs.take(), [].into(), "nothing changed, so nothing is read");
+    let line = message(100, "appended");
+    std::fs::OpenOptions::new()
+        .append(true)
+        .open(&files[3])
+        .and_then(|mut file| file.write_all(line.as_bytes()))
+        .expect("an append");
+    assert_eq!(repo.session_usage(&files[3]).expect("a session").stats().messages, 101);
+    assert_eq!(fs.take(), [(files[3].clone(), line.len() as u64 + 1 + 128)].into());
+    report(&repo, None);
+    assert_eq!(fs.take(), [].into(), "what one session was asked for is kept for all");
+}
+
+#[test]
+fn a_cache_of_another_version_is_made_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    ten_sessions(&root);
+    let repo = settled_repo(Arc::new(StdFs), &root);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    check(&repo, &cache).expect("they agree");
+    let files = cache_files(&folder.path().join("cache"));
+    let stores: Vec<_> = files.iter().filter(|path| path.extension().is_some_and(|end| end == "sqlite")).collect();
+    assert_eq!(stores.len(), 2, "one for lists and one for reports: {files:?}");
+    for version in [1u32, 99] {
+        for path in &stores {
+            let mut bytes = fs::read(path).expect("a file");
+            // Where SQLite keeps the version that its user gives.
+            bytes[60..64].copy_from_slice(&version.to_be_bytes());
+            fs::write(path, bytes).expect("a file");
+        }
+        check(&repo, &cache).expect("they agree");
+    }
+}
+
+#[test]
+fn what_was_deleted_is_not_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let files = ten_sessions(&root);
+    let text = fs::read_to_string(&files[0]).expect("a file").replace("some words", "a secret");
+    let name = r#"{"type":"session_info","id":"name","parentId":null,"timestamp":"t","name":"a secret"}"#;
+    fs::write(&files[0], text + name + "\n").expect("a file");
+    let repo = settled_repo(Arc::new(StdFs), &root);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    let holds_it = || {
+        let files = cache_files(&folder.path().join("cache"));
+        files.iter().filter(|path| memchr::memmem::find(&fs::read(path).expect("a file"), b"a secret").is_some()).count()
+    };
+    check(&repo, &cache).expect("they agree");
+    assert_eq!(holds_it(), 2, "the list and the report keep the name");
+    fs::remove_file(&files[0]).expect("a file");
+    check(&repo, &cache).expect("they agree");
+    let rows = |store: &str, count: &str| -> i64 {
+        let files = cache_files(&folder.path().join("cache"));
+        let name = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store));
+        let path = files.iter().find(|path| name(path)).expect("a store");
+        rusqlite::Connection::open(path).and_then(|store| store.query_row(count, [], |row| row.get(0))).expect("a count")
+    };
+    assert_eq!(rows("usage", "SELECT count(*) FROM session"), 9);
+    let list = "SELECT count(*) FROM folder WHERE instr(records, CAST('a secret' AS BLOB)) > 0";
+    assert_eq!(rows("list", list), 0);
+    assert_eq!(rows("list", "SELECT count(*) FROM tree"), 9);
+}
+
+#[test]
+fn all_fixtures_read_the_same_with_a_cache() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    fs::create_dir_all(root.join("--all--")).expect("a folder");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let mut folders = vec![fixtures];
+    let mut count = 0;
+    while let Some(from) = folders.pop() {
+        for item in fs::read_dir(from).expect("a folder").map(|item| item.expect("an item").path()) {
+            if item.is_dir() {
+                folders.push(item);
+            } else if item.extension().is_some_and(|end| end == "jsonl") {
+                count += 1;
+                fs::copy(&item, root.join("--all--").join(format!("t_{count}.jsonl"))).expect("a copy");
+            }
+        }
+    }
+    assert!(count > 20, "{count}");
+    let repo = settled_repo(Arc::new(StdFs), &root);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    let with_cache = repo.clone().with_cache(cache.clone());
+    for _ in 0..2 {
+        check(&repo, &cache).expect("they agree");
+        for session in repo.list(&|_| {}).expect("a root").sessions {
+            let open = repo.open(&session.path).expect("a session");
+            let mut fold = StatsFold::default();
+            for index in open.tree().iter() {
+                open.read().entry(index).expect("the file").iter().for_each(|entry| fold.add(entry));
+            }
+            let stats = with_cache.session_usage(&session.path).expect("a session").stats();
+            assert_eq!(stats, fold.into_stats(), "{}", session.path.display());
+        }
+    }
+    // An append upgrades those of an old version, and reaches the others.
+    for session in repo.list(&|_| {}).expect("a root").sessions {
+        if let Ok(mut open) = repo.open(&session.path) {
+            let _ = open.append(vec![EntryKind::message(Message::user("one more", 1))], Durability::Unsynced);
+        }
+    }
+    check(&repo, &cache).expect("they agree");
+}
+
+#[test]
+fn reports_at_once_agree() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    ten_sessions(&root);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let repo = settled_repo(Arc::new(StdFs), &root).with_cache(cache.clone());
+                for _ in 0..5 {
+                    let usage = report(&repo, None).0;
+                    // They are copies of one another.
+                    assert_eq!((usage.total.messages, usage.copies), (100, 900));
                 }
             });
         }

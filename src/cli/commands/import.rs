@@ -141,7 +141,7 @@ pub(super) fn run(args: &ImportArgs, invocation: &mut Invocation<'_>) -> Result<
     let is_file = fs.metadata(&source).is_ok_and(|meta| meta.kind != FileKind::Folder);
     let mut sources = Sources::new(&*fs, &paths, format, is_file && format.is_some());
     let cwd = args.cwd.absolute(&invocation.surroundings.cwd);
-    let mut importer = Importer::new(&repo, invocation.here(), cwd);
+    let mut importer = Importer::new(&repo, invocation.here(), cwd)?;
     let mut tally = Tally::default();
     while let Some(sessions) = sources.next()? {
         for imported in &sessions {
@@ -183,7 +183,7 @@ fn import_one(
         return Ok(());
     }
     tally.found += 1;
-    let existing = importer.existing(imported)?;
+    let existing = importer.existing(imported);
     let (status, written) = match (&existing, is_dry) {
         (Some(path), _) => {
             tally.existing += 1;

@@ -70,7 +70,9 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         let progress = invocation.ui.progress();
         repo.sessions(&|step| progress.show("reading sessions", step.done as u64, step.total as u64))?
     };
-    let id_columns = short_id_len(&sessions);
+    // Without a terminal ids are whole, and nobody has to sort them all.
+    let id_columns =
+        if invocation.ui.columns().is_some() && !invocation.ui.is_json() { short_id_len(&sessions) } else { usize::MAX };
 
     let cwd = args.cwd.as_ref().map(|cwd| absolute(&invocation.surroundings.cwd, cwd));
     let here = cwd.map_or_else(|| invocation.here(), |cwd| path_text(&cwd));
@@ -91,9 +93,9 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     sessions.truncate(args.limit.unwrap_or(found));
 
     if invocation.ui.is_json() {
-        for session in &sessions {
-            invocation.ui.json(&SummaryView::of(session))?;
-        }
+        invocation.ui.json_lines(&sessions, &|session, out| {
+            serde_json::to_writer(out, &SummaryView::of(session)).expect("texts and numbers are JSON, and memory takes them");
+        })?;
     } else {
         print_table(&sessions, id_columns, args.all, invocation)?;
     }
@@ -127,6 +129,8 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
             false => ui.note(&format!("{what} works in this folder (--all shows those of all folders): {here}")),
         }
     }
+    // To free a hundred thousand sessions one by one takes longer than to print what is shown of them.
+    std::mem::forget(sessions);
     Ok(Outcome::Done)
 }
 

@@ -22,7 +22,9 @@ use crate::cli::view::{age, count, path_text};
 use crate::session::entry::{EntryType, SessionId, format_timestamp};
 use crate::session::message::Role;
 use crate::storage::list::SessionSummary;
-use crate::storage::search::{Query, QueryError, SearchHit, SearchIndex, SearchOptions, SearchResults, Snippet};
+use crate::storage::search::{
+    Query, QueryError, SearchHit, SearchIndex, SearchOptions, SearchProgress, SearchResults, SearchStep, Snippet,
+};
 
 /// How many hits a terminal gets.
 const TERMINAL_HITS: usize = 20;
@@ -133,14 +135,20 @@ pub(super) fn run(args: &SearchArgs, invocation: &mut Invocation<'_>) -> Result<
         // One more tells whether there are more.
         limit: limit.map(|limit| limit.saturating_add(1)),
     };
-    let SearchResults { mut hits, skipped, is_indexed } = match invocation.cache_dir()?.filter(|_| !args.no_index) {
-        Some(folder) => {
-            let progress = invocation.ui.progress();
-            repo.search_indexed(&SearchIndex::new(folder), &query, &options, &|step| {
-                progress.show_size("indexing", step.done_bytes, step.total_bytes);
-            })?
+    let SearchResults { mut hits, skipped, is_indexed } = {
+        let index = invocation.cache_dir()?.filter(|_| !args.no_index).map(SearchIndex::new);
+        let progress = invocation.ui.progress();
+        let show = |far: SearchProgress| {
+            let what = match far.step {
+                SearchStep::Index => "indexing",
+                SearchStep::Read => "searching",
+            };
+            progress.show_size(what, far.done_bytes, far.total_bytes);
+        };
+        match index {
+            Some(index) => repo.search_indexed(&index, &query, &options, &show)?,
+            None => repo.search_scan(&query, &options, &show)?,
         }
-        None => repo.search_scan(&query, &options)?,
     };
     let has_more = limit.is_some_and(|limit| hits.len() > limit);
     hits.truncate(limit.unwrap_or(hits.len()));

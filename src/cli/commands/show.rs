@@ -17,11 +17,11 @@ use crate::cli::ui::Look;
 use crate::cli::view::{ModelView, SummaryView, TokensView, age, count, entry_line, grouped, model_text, path_text, size};
 use crate::session::context::PathState;
 use crate::session::entry::parse_timestamp_ms;
-use crate::session::stats::{SessionStats, StatsFold};
+use crate::session::stats::SessionStats;
 use crate::storage::StorageError;
 use crate::storage::handle::{Previewing, Session};
-use crate::storage::list::{SessionSummary, summarize};
-use crate::storage::repo::{Repo, SessionFile, id_in_file_name};
+use crate::storage::list::SessionSummary;
+use crate::storage::repo::Repo;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,38 +88,14 @@ pub(super) fn run(args: &ShowArgs, invocation: &mut Invocation<'_>) -> Result<Ou
 impl Facts {
     fn of(session: &Session, repo: &Repo) -> Result<Self, StorageError> {
         let path = session.read().path().map(PathBuf::from).unwrap_or_default();
-        let meta = repo.fs().metadata(&path).map_err(|source| StorageError::io("read", &path, source))?;
-        let summary = summarize(&**repo.fs(), &SessionFile { path: path.clone(), meta })?;
-        let mut fold = StatsFold::default();
-        for index in session.tree().iter() {
-            if let Some(entry) = session.read().preview(index)? {
-                fold.add(&entry);
-            }
-        }
+        let (summary, forks) = repo.summary_and_forks(&path, &session.header().id)?;
+        let stats = repo.session_usage(&path)?.stats();
         let on_path = session.tree().path(session.leaf());
         let state = PathState::of(session.tree(), &on_path, &Previewing(session.read()))?;
         let parent = repo.find_parent(session.header())?;
-        let forks = forks_of(repo, &path, &session.header().id)?;
         let cwd_exists = repo.fs().metadata(std::path::Path::new(&session.header().cwd)).is_ok();
-        Ok(Self { summary, stats: fold.into_stats(), state, parent, forks, cwd_exists })
+        Ok(Self { summary, stats, state, parent, forks, cwd_exists })
     }
-}
-
-/// The sessions of the root whose parent is the session in `path`, by that path or by the id in its name.
-fn forks_of(repo: &Repo, path: &std::path::Path, id: &str) -> Result<Vec<PathBuf>, StorageError> {
-    let real = repo.fs().canonicalize(path).ok();
-    let is_parent = |parent: &str| {
-        let parent = std::path::Path::new(parent);
-        parent == path || Some(parent) == real.as_deref() || id_in_file_name(parent) == Some(id)
-    };
-    let mut forks = Vec::new();
-    for file in repo.files()? {
-        let header = repo.header_of(&file.path);
-        if header.and_then(|header| header.parent_session).is_some_and(|parent| is_parent(&parent)) {
-            forks.push(file.path);
-        }
-    }
-    Ok(forks)
 }
 
 fn print(facts: &Facts, session: &Session, invocation: &mut Invocation<'_>) -> Result<(), CliError> {

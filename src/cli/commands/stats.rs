@@ -18,7 +18,6 @@ use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{TokensView, count, grouped};
 use crate::session::usage_report::{Group, GroupBy, Totals, Usage, UsageReport, Wanted};
 use crate::storage::list::Skipped;
-use crate::storage::usage::session_usage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -136,7 +135,7 @@ pub(super) fn run(args: &StatsArgs, invocation: &mut Invocation<'_>) -> Result<O
         Some(session) => {
             let path = find_session(invocation, Some(session))?;
             let repo = invocation.repo()?;
-            report.add(&session_usage(&**repo.fs(), &path)?, Wanted::Counted);
+            report.add(&repo.session_usage(&path)?, Wanted::Counted);
             Vec::new()
         }
         None => add_all(args.all, &mut report, invocation)?,

@@ -1,18 +1,21 @@
 //! What the listing cache keeps of each file, as bytes.
 //!
 //! # Invariants
-//! - Decoding never fails hard: bytes that are not what was encoded give `None`, and a chunk's checksum finds them.
+//! - Decoding never fails hard: bytes that are not what was encoded give `None`, and a batch's checksum finds them.
 //! - A file's record holds what its summary says, what tells whether the file is still the same, and where to go on when
 //!   bytes were appended.
+//! - The texts of a batch stand together behind its numbers, and are not copied one by one when they are read.
 
 use std::hash::Hasher;
 
+use arcstr::ArcStr;
+
+use crate::session::bytes::{Reader, Writer, checksum};
 use crate::session::entry::EntryType;
-use crate::session::labels::SessionName;
 use crate::session::tree::{EntryHead, SessionTree};
 use crate::storage::fs::FileMeta;
 use crate::storage::jsonl::ResumePoint;
-use crate::storage::list::SummaryFold;
+use crate::storage::list::{SharedText, SummaryFold};
 
 /// What is kept of one file.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,13 +40,33 @@ impl FileKey {
         (self.len, self.modified_ns, self.changed_ns) == (meta.len, meta.modified_ns, meta.changed_ns)
             && self.identity == meta.identity
     }
+
+    pub fn encode(&self, out: &mut Writer) {
+        out.number(self.len);
+        out.0.extend_from_slice(&self.modified_ns.to_le_bytes());
+        out.0.extend_from_slice(&self.changed_ns.to_le_bytes());
+        out.number(self.identity.0);
+        out.number(self.identity.1);
+        out.0.push(u8::from(self.is_settled));
+    }
+
+    pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            len: input.number()?,
+            modified_ns: i128::from_le_bytes(input.array()?),
+            changed_ns: i128::from_le_bytes(input.array()?),
+            identity: (input.number()?, input.number()?),
+            is_settled: input.flag()?,
+        })
+    }
 }
 
 /// What a file turned out to be.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are sessions")]
 pub(super) enum Found {
     /// A session.
-    Session(Box<SummaryFold>, Option<ResumePoint>),
+    Session(SummaryFold, Option<ResumePoint>),
     /// A file without bytes or with blanks.
     Empty,
     /// Something else.
@@ -52,128 +75,125 @@ pub(super) enum Found {
     Format4,
 }
 
-/// Writes numbers and texts one after another.
+/// Writes records: their numbers, and their texts behind them.
 #[derive(Debug, Default)]
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn number(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn optional(&mut self, text: Option<&str>) {
-        self.0.push(u8::from(text.is_some()));
-        if let Some(text) = text {
-            self.bytes(text.as_bytes());
-        }
-    }
+struct RecordWriter {
+    numbers: Writer,
+    texts: String,
 }
 
-/// Reads what a [`Writer`] wrote.
-#[derive(Clone, Copy, Debug)]
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn flag(&mut self) -> Option<bool> {
-        match self.byte()? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        }
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk::<N>()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn bytes(&mut self) -> Option<&'a [u8]> {
-        let len = usize::try_from(self.number()?).ok()?;
-        let (bytes, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn text(&mut self) -> Option<String> {
-        std::str::from_utf8(self.bytes()?).ok().map(str::to_owned)
-    }
-
-    fn optional(&mut self) -> Option<Option<String>> {
-        if self.flag()? { self.text().map(Some) } else { Some(None) }
-    }
-}
-
-impl FileRecord {
-    /// The record as bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
-        out.number(self.key.len);
-        out.0.extend_from_slice(&self.key.modified_ns.to_le_bytes());
-        out.0.extend_from_slice(&self.key.changed_ns.to_le_bytes());
-        out.number(self.key.identity.0);
-        out.number(self.key.identity.1);
-        out.0.push(u8::from(self.key.is_settled));
-        match &self.found {
+impl RecordWriter {
+    fn record(&mut self, record: &FileRecord) {
+        let out = &mut self.numbers;
+        record.key.encode(out);
+        match &record.found {
             Found::Session(fold, resume) => {
                 out.0.push(0);
-                encode_fold(&mut out, fold);
-                out.0.push(u8::from(resume.is_some()));
+                self.fold(fold);
+                self.numbers.0.push(u8::from(resume.is_some()));
                 for number in resume.map(ResumePoint::to_numbers).into_iter().flatten() {
-                    out.number(number);
+                    self.numbers.number(number);
                 }
             }
             Found::Empty => out.0.push(1),
             Found::NotASession => out.0.push(2),
             Found::Format4 => out.0.push(3),
         }
-        out.0
     }
 
-    /// Reads what [`FileRecord::encode`] gave.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut input = Reader(bytes);
-        let key = FileKey {
-            len: input.number()?,
-            modified_ns: i128::from_le_bytes(input.array()?),
-            changed_ns: i128::from_le_bytes(input.array()?),
-            identity: (input.number()?, input.number()?),
-            is_settled: input.flag()?,
-        };
-        let found = match input.byte()? {
+    fn fold(&mut self, fold: &SummaryFold) {
+        self.text(Some(&fold.id));
+        self.text(Some(&fold.cwd));
+        self.text(fold.parent_session.as_ref());
+        self.text(Some(&fold.created));
+        self.text(fold.name.as_ref());
+        self.text(fold.first_message.as_ref());
+        let out = &mut self.numbers;
+        out.number(fold.message_count);
+        out.0.push(u8::from(fold.activity_ms.is_some()));
+        out.0.extend_from_slice(&fold.activity_ms.unwrap_or_default().to_le_bytes());
+        out.0.push(u8::from(fold.has_conversation));
+        out.number(fold.branches);
+        out.number(fold.damaged_lines);
+    }
+
+    /// Its length and one, or 0 for none.
+    fn text(&mut self, text: Option<&SharedText>) {
+        self.numbers.number(text.map_or(0, |text| text.len() as u64 + 1));
+        self.texts.push_str(text.map_or("", |text| text));
+    }
+}
+
+/// Joins records, each with the name of its file, and puts a checksum before them.
+pub(super) fn encode_records<'a>(records: impl Iterator<Item = (&'a [u8], &'a FileRecord)>) -> Vec<u8> {
+    let mut out = RecordWriter::default();
+    for (name, record) in records {
+        out.numbers.bytes(name);
+        out.record(record);
+    }
+    let mut bytes = vec![0; 8];
+    bytes.extend_from_slice(&(out.numbers.0.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(&out.numbers.0);
+    bytes.extend_from_slice(out.texts.as_bytes());
+    let sum = checksum(&bytes[8..]).to_le_bytes();
+    bytes[..8].copy_from_slice(&sum);
+    bytes
+}
+
+/// Records that were written together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    numbers: Vec<u8>,
+    texts: ArcStr,
+}
+
+/// The names and records of a batch, in order.
+#[derive(Debug)]
+pub(super) struct Records<'a> {
+    numbers: Reader<'a>,
+    texts: &'a ArcStr,
+    /// Where the next text begins.
+    at: usize,
+}
+
+impl Batch {
+    /// `None` when the bytes are not as they were written.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (sum, rest) = bytes.split_first_chunk::<8>()?;
+        if checksum(rest).to_le_bytes() != *sum {
+            return None;
+        }
+        let (len, rest) = rest.split_first_chunk::<8>()?;
+        let (numbers, texts) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)?;
+        Some(Self { numbers: numbers.to_owned(), texts: ArcStr::from(std::str::from_utf8(texts).ok()?) })
+    }
+
+    /// What is in it.
+    pub fn records(&self) -> Records<'_> {
+        Records { numbers: Reader(&self.numbers), texts: &self.texts, at: 0 }
+    }
+}
+
+impl Records<'_> {
+    fn text(&mut self) -> Option<Option<SharedText>> {
+        let Some(len) = self.numbers.number()?.checked_sub(1) else { return Some(None) };
+        let end = self.at.checked_add(usize::try_from(len).ok()?)?;
+        // Looked at here because the other way panics at what is no text.
+        self.texts.as_str().get(self.at..end)?;
+        let text = self.texts.substr(self.at..end);
+        self.at = end;
+        Some(Some(text))
+    }
+
+    fn record(&mut self) -> Option<FileRecord> {
+        let key = FileKey::decode(&mut self.numbers)?;
+        let found = match self.numbers.byte()? {
             0 => {
-                let fold = Box::new(decode_fold(&mut input)?);
-                let resume = if input.flag()? {
+                let fold = self.fold()?;
+                let resume = if self.numbers.flag()? {
                     let mut numbers = [0; 6];
                     for number in &mut numbers {
-                        *number = input.number()?;
+                        *number = self.numbers.number()?;
                     }
                     Some(ResumePoint::from_numbers(numbers)?)
                 } else {
@@ -186,81 +206,39 @@ impl FileRecord {
             3 => Found::Format4,
             _ => return None,
         };
-        input.0.is_empty().then_some(Self { key, found })
+        Some(FileRecord { key, found })
+    }
+
+    fn fold(&mut self) -> Option<SummaryFold> {
+        let (id, cwd, parent_session) = (self.text()??, self.text()??, self.text()?);
+        let (created, name, first_message) = (self.text()??, self.text()?, self.text()?);
+        let input = &mut self.numbers;
+        let message_count = input.number()?;
+        let has_activity = input.flag()?;
+        let activity_ms = i64::from_le_bytes(input.array()?);
+        Some(SummaryFold {
+            id,
+            cwd,
+            parent_session,
+            created,
+            name,
+            message_count,
+            first_message,
+            activity_ms: has_activity.then_some(activity_ms),
+            has_conversation: input.flag()?,
+            branches: input.number()?,
+            damaged_lines: input.number()?,
+        })
     }
 }
 
-fn encode_fold(out: &mut Writer, fold: &SummaryFold) {
-    out.bytes(fold.id.as_bytes());
-    out.bytes(fold.cwd.as_bytes());
-    out.optional(fold.parent_session.as_deref());
-    out.bytes(fold.created.as_bytes());
-    out.optional(fold.name.get());
-    out.optional(fold.first_message.as_deref());
-    out.number(fold.message_count);
-    out.0.push(u8::from(fold.activity_ms.is_some()));
-    out.0.extend_from_slice(&fold.activity_ms.unwrap_or_default().to_le_bytes());
-    out.0.push(u8::from(fold.has_conversation));
-    out.number(fold.branches);
-    out.number(fold.damaged_lines);
-}
+impl<'a> Iterator for Records<'a> {
+    type Item = (&'a [u8], FileRecord);
 
-fn decode_fold(input: &mut Reader<'_>) -> Option<SummaryFold> {
-    let (id, cwd, parent_session, created) = (input.text()?, input.text()?, input.optional()?, input.text()?);
-    let mut name = SessionName::default();
-    name.set(input.optional()?.as_deref());
-    let first_message = input.optional()?;
-    let message_count = input.number()?;
-    let has_activity = input.flag()?;
-    let activity_ms = i64::from_le_bytes(input.array()?);
-    Some(SummaryFold {
-        id,
-        cwd,
-        parent_session,
-        created,
-        name,
-        message_count,
-        first_message,
-        activity_ms: has_activity.then_some(activity_ms),
-        has_conversation: input.flag()?,
-        branches: input.number()?,
-        damaged_lines: input.number()?,
-    })
-}
-
-/// Joins records, each with the name of its file, and puts a checksum before them.
-pub(super) fn encode_chunk<'a>(records: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
-    let mut out = Writer(vec![0; 8]);
-    for (name, record) in records {
-        out.bytes(name);
-        out.bytes(record);
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = self.numbers.bytes()?;
+        Some((name, self.record()?))
     }
-    let sum = checksum(&out.0[8..]).to_le_bytes();
-    out.0[..8].copy_from_slice(&sum);
-    out.0
-}
-
-/// The names and records of a chunk; `None` when it is damaged.
-pub(super) fn decode_chunk(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
-    let (sum, rest) = bytes.split_first_chunk::<8>()?;
-    if checksum(rest).to_le_bytes() != *sum {
-        return None;
-    }
-    let mut input = Reader(rest);
-    let mut records = Vec::new();
-    while !input.0.is_empty() {
-        records.push((input.bytes()?, input.bytes()?));
-    }
-    Some(records)
-}
-
-/// A hash of eight bytes at a time: what it has to find are accidents, quickly.
-fn checksum(bytes: &[u8]) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(FACTOR).rotate_left(29);
-    let hash = words.iter().fold(bytes.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
-    rest.iter().fold(hash, |hash, byte| mix(hash, u64::from(*byte)))
 }
 
 /// What of a tree is needed to go on counting its branches: ids, parents, and what speaks. About five bytes an entry.
@@ -345,34 +323,50 @@ mod tests {
     }
 
     fn session() -> Found {
-        let mut fold = SummaryFold { id: "s".into(), cwd: "/日本".into(), message_count: 200, ..SummaryFold::default() };
-        fold.name.set(Some("a name"));
-        fold.activity_ms = Some(-1);
-        Found::Session(Box::new(fold), ResumePoint::from_numbers([300, 7, 2, 290, 4, 1]))
+        let fold = SummaryFold {
+            id: "s".into(),
+            cwd: "/日本".into(),
+            name: Some("a name".into()),
+            parent_session: Some("".into()),
+            message_count: 200,
+            activity_ms: Some(-1),
+            ..SummaryFold::default()
+        };
+        Found::Session(fold, ResumePoint::from_numbers([300, 7, 2, 290, 4, 1]))
+    }
+
+    fn all() -> Vec<(&'static [u8], FileRecord)> {
+        let found = [session(), Found::Empty, session(), Found::NotASession, Found::Format4];
+        [&b"a"[..], b"", b"c\xff", b"d", b"e"].into_iter().zip(found.map(record)).collect()
     }
 
     #[test]
     fn records_come_back_as_they_were() {
-        for found in [session(), Found::Empty, Found::NotASession, Found::Format4] {
-            let record = record(found);
-            let bytes = record.encode();
-            assert_eq!(FileRecord::decode(&bytes), Some(record));
-            for cut in 0..bytes.len() {
-                assert_eq!(FileRecord::decode(&bytes[..cut]), None, "{cut}");
-            }
+        let bytes = encode_records(all().iter().map(|(name, record)| (*name, record)));
+        assert_eq!(Batch::read(&bytes).expect("nothing is damaged").records().collect::<Vec<_>>(), all());
+        assert_eq!(Batch::read(&encode_records([].into_iter())).expect("nothing is damaged").records().count(), 0);
+    }
+
+    #[test]
+    fn a_changed_batch_is_known_as_damaged() {
+        let bytes = encode_records(all().iter().map(|(name, record)| (*name, record)));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x10;
+            assert!(Batch::read(&changed).is_none(), "{at}");
+            assert!(Batch::read(&bytes[..at]).is_none(), "{at}");
         }
     }
 
     #[test]
-    fn a_changed_chunk_is_known_as_damaged() {
-        let record = record(session()).encode();
-        let chunk = encode_chunk([(&b"a"[..], &record[..]), (&b"b"[..], &b""[..])].into_iter());
-        assert_eq!(decode_chunk(&chunk), Some(vec![(&b"a"[..], &record[..]), (&b"b"[..], &b""[..])]));
-        for at in 0..chunk.len() {
-            let mut changed = chunk.clone();
-            changed[at] ^= 0x10;
-            assert_eq!(decode_chunk(&changed), None, "{at}");
-            assert_eq!(decode_chunk(&chunk[..at]), None, "{at}");
+    fn a_batch_that_was_written_wrong_ends_early() {
+        let bytes = encode_records(all().iter().map(|(name, record)| (*name, record)));
+        for at in 8..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] = changed[at].wrapping_add(100);
+            let sum = checksum(&changed[8..]).to_le_bytes();
+            changed[..8].copy_from_slice(&sum);
+            assert!(Batch::read(&changed).is_none_or(|batch| batch.records().count() <= bytes.len()), "{at}");
         }
     }
 

@@ -121,9 +121,9 @@ fn list(text: &str) -> Vec<SessionSummary> {
         let [id, cwd, name] = line.split_whitespace().collect::<Vec<_>>()[..] else { panic!("three words: {line}") };
         SessionSummary {
             path: Path::new("/r").join(format!("{cwd}-{id}.jsonl")),
-            id: id.trim_start_matches('!').to_owned(),
-            cwd: cwd.to_owned(),
-            name: (name != "-").then(|| name.to_owned()),
+            id: id.trim_start_matches('!').into(),
+            cwd: cwd.into(),
+            name: (name != "-").then(|| name.into()),
             has_conversation: !id.starts_with('!'),
             ..SessionSummary::default()
         }

@@ -32,7 +32,7 @@ use crate::storage::repo::{Repo, SessionFile};
 use crate::storage::search::query::{Query, index_key};
 use crate::storage::search::text;
 use crate::storage::search::words::for_each_word;
-use crate::storage::search::{Search, SearchOptions, SearchResults};
+use crate::storage::search::{Search, SearchOptions, SearchProgress, SearchResults, SearchStep};
 use crate::storage::store::{Store, StoreFormat, Unusable, file_of};
 
 /// About how long a block is.
@@ -86,15 +86,6 @@ impl SearchIndex {
     }
 }
 
-/// How far adding to the index is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SearchProgress {
-    /// Bytes that were read.
-    pub done_bytes: u64,
-    /// Bytes in all.
-    pub total_bytes: u64,
-}
-
 /// What the index knows of a file.
 #[derive(Clone, Debug)]
 struct IndexedFile {
@@ -122,7 +113,7 @@ enum Coverage {
 
 impl Repo {
     /// Searches with an index, which is made and kept up to date on the way. Gives what [`Repo::search_scan`] gives, and
-    /// does as that where the index is of no use. `progress` tells how far adding to the index is.
+    /// does as that where the index is of no use. `progress` tells how far it is.
     ///
     /// # Errors
     /// When the root cannot be read. An index that cannot be used is no error.
@@ -133,17 +124,14 @@ impl Repo {
         options: &SearchOptions,
         progress: &(dyn Fn(SearchProgress) + Sync),
     ) -> Result<SearchResults, StorageError> {
-        let Some(expression) = query.index_expression() else { return self.search_scan(query, options) };
+        let Some(expression) = query.index_expression() else { return self.search_scan(query, options, progress) };
         let files = self.files()?;
         let search = Search::new(self, query, options);
         // The clock of before the files were looked at would do better, but for what is later read of them.
         let now_ns = i128::from(self.clock.now_ms()) * 1_000_000;
         match candidates(self, index, &files, &expression, now_ns, progress) {
             Ok(candidates) => Ok(search.indexed(&files, candidates)),
-            Err(_) => {
-                let results = map_on_all_cores(&files, 1, &|file| search.whole_file(file));
-                Ok(search.finish(files.iter().zip(results)))
-            }
+            Err(_) => Ok(search.all(&files, progress)),
         }
     }
 }
@@ -435,7 +423,11 @@ fn add(
                 break;
             }
             let len = job.file.meta.len - job.from;
-            progress(SearchProgress { done_bytes: done_bytes.fetch_add(len, Ordering::Relaxed) + len, total_bytes });
+            progress(SearchProgress {
+                step: SearchStep::Index,
+                done_bytes: done_bytes.fetch_add(len, Ordering::Relaxed) + len,
+                total_bytes,
+            });
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(jobs.len());
