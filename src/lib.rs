@@ -31,7 +31,8 @@
 //!   `check` finds every fault, `repair` writes a mended copy, `usage` reads sessions for a report, `trash` brings back what was deleted, `prune` plans what has had its time, `fs` is the file
 //!   system behind a trait, `memory` a session without a file, `testing` what
 //!   the tests of this layer share. `jsonl` is one file:
-//!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
+//!   `scan` finds lines, `codec` reads their heads and bodies, `clip` cuts long strings out of a look at them, `reader` opens, `recovery` looks at damaged lines,
+//!   `long_line` at such as are too long to be held,
 //!   `migrate` reads old versions, `writer` appends, `rewrite` makes whole files, `edit` changes one member of a line,
 //!   `visit` passes over a file, `follow` gives entries as they are appended, `resume` goes on where a pass ended. `cores` does one thing for many files. With the feature
 //!   `search`: `store` is the embedded store of what can be had again, `index` the cache of lists and reports in it, `search` finds

@@ -7,6 +7,7 @@
 //!   it hides nothing.
 
 use std::borrow::Cow;
+use std::io;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -98,6 +99,27 @@ pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// Writes JSON through, escaped as [`escape_json`] does, so that a large value is never held as text.
+pub(super) struct EscapedJson<W>(pub W);
+
+impl<W: io::Write> io::Write for EscapedJson<W> {
+    /// The JSON writer hands over whole characters.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match may_have_bare_in_json(bytes) {
+            false => self.0.write_all(bytes)?,
+            true => match std::str::from_utf8(bytes) {
+                Ok(text) => self.0.write_all(escape_json(text).as_bytes())?,
+                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+            },
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Whether [`escape_json`] may change something. Quick: most text has neither DEL nor the byte that C1 begins with.
@@ -229,6 +251,10 @@ mod tests {
 
     #[test]
     fn json_holds_no_bare_control_character() {
-        assert_eq!(escape_json("\"a\u{9b}2J\u{7f}é\""), "\"a\\u009b2J\\u007fé\"");
+        let (text, escaped) = ("a\u{9b}2J\u{7f}é\u{a9}", "\"a\\u009b2J\\u007fé\u{a9}\"");
+        assert_eq!(escape_json(&format!("\"{text}\"")), escaped);
+        let mut written = Vec::new();
+        serde_json::to_writer(EscapedJson(&mut written), text).expect("room");
+        assert_eq!(written, escaped.as_bytes());
     }
 }

@@ -227,9 +227,12 @@ impl Ui {
     /// # Errors
     /// When it cannot be written.
     pub fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
-        let json =
-            serde_json::to_string(value).map_err(|error| CliError::bug("a value cannot be shown as JSON").because(error))?;
-        self.line(&text::escape_json(&json))
+        self.clear_status();
+        serde_json::to_writer(text::EscapedJson(&mut self.out), value).map_err(|error| match error.is_io() {
+            true => output_error(error.into()),
+            false => CliError::bug("a value cannot be shown as JSON").because(error),
+        })?;
+        self.bytes(b"\n")
     }
 
     /// Prints an object a line for each item, in their order; made on all cores, some thousands at a time.

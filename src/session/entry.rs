@@ -201,16 +201,9 @@ pub fn parse_timestamp_ms(timestamp: &str) -> Option<i64> {
 
 /// The timestamp of an entry: ISO 8601 UTC with milliseconds, from Unix milliseconds.
 pub fn format_timestamp(unix_ms: i64) -> String {
-    use chrono::{Datelike as _, Timelike as _};
-
-    let time = chrono::DateTime::from_timestamp_millis(unix_ms).unwrap_or(chrono::DateTime::UNIX_EPOCH);
-    let (year, month, day) = (time.year(), time.month(), time.day());
-    let (hour, minute, second, ms) = (time.hour(), time.minute(), time.second(), time.timestamp_subsec_millis());
-    match year {
-        // A list has one of these for each session, and reading a pattern each time costs several times as much.
-        0..=9999 => format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"),
-        _ => time.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
-    }
+    chrono::DateTime::from_timestamp_millis(unix_ms)
+        .unwrap_or(chrono::DateTime::UNIX_EPOCH)
+        .to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
 /// The wire `type` of an entry, without its payload.
@@ -585,7 +578,9 @@ impl EntryKind {
     fn read_known(wire_type: &str, fields: &mut Fields<'_>) -> Option<Self> {
         let extra = Extra::default();
         Some(match EntryType::from_wire(wire_type.as_bytes()) {
-            EntryType::Message => Self::Message(MessageEntry { message: fields.take("message")?, extra }),
+            EntryType::Message => {
+                Self::Message(MessageEntry { message: fields.take_with("message", |raw| Some(Message::of_raw(raw)))?, extra })
+            }
             EntryType::Compaction => Self::Compaction(Compaction {
                 summary: fields.take("summary")?,
                 first_kept_entry_id: fields.take("firstKeptEntryId"),

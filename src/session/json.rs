@@ -40,6 +40,11 @@ impl Json {
         serde_json::value::to_raw_value(value).map(Self)
     }
 
+    /// A copy of a value that was read.
+    pub(crate) fn of_raw(raw: &RawValue) -> Self {
+        Self(raw.to_owned())
+    }
+
     /// The text, without surrounding white space.
     pub fn as_str(&self) -> &str {
         self.0.get()
@@ -112,6 +117,14 @@ impl<'a> Fields<'a> {
     /// Takes the field `key` out if it reads as a `T`; a field of another shape stays and so goes to [`Extra`].
     pub fn take<T: Deserialize<'a>>(&mut self, key: &str) -> Option<T> {
         let value = self.get(key)?;
+        self.0.retain(|(name, _)| name != key);
+        Some(value)
+    }
+
+    /// As [`Fields::take`], for what is read from the text that is known to be JSON by now, without another look at it.
+    pub(crate) fn take_with<T>(&mut self, key: &str, read: impl FnOnce(&'a RawValue) -> Option<T>) -> Option<T> {
+        let (_, raw) = self.0.iter().rev().find(|(name, _)| name == key)?;
+        let value = read(raw)?;
         self.0.retain(|(name, _)| name != key);
         Some(value)
     }

@@ -10,6 +10,7 @@
 use serde::de::Deserializer;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::session::json::{Extra, Fields, Json};
 
@@ -148,14 +149,22 @@ impl Default for Content {
     }
 }
 
+impl Content {
+    /// Reads a value; `None` when it is neither a string nor an array.
+    pub(crate) fn of_raw(raw: &RawValue) -> Option<Self> {
+        let text = raw.get();
+        if text.starts_with('"') {
+            return serde_json::from_str(text).ok().map(Self::Text);
+        }
+        let blocks: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+        Some(Self::Blocks(blocks.into_iter().map(Block::of_raw).collect()))
+    }
+}
+
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = Json::deserialize(deserializer)?;
-        if let Some(text) = json.to::<String>() {
-            return Ok(Self::Text(text));
-        }
-        let blocks = json.to::<Vec<Json>>().ok_or_else(|| serde::de::Error::custom("content is a string or an array"))?;
-        Ok(Self::Blocks(blocks.into_iter().map(Block::from_json).collect()))
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        Self::of_raw(raw).ok_or_else(|| serde::de::Error::custom("content is a string or an array"))
     }
 }
 
@@ -224,12 +233,12 @@ impl Block {
         }
     }
 
-    fn from_json(json: Json) -> Self {
-        Self::read(&json).unwrap_or(Self::Unknown(json))
+    fn of_raw(raw: &RawValue) -> Self {
+        Self::read(raw.get()).unwrap_or_else(|| Self::Unknown(Json::of_raw(raw)))
     }
 
-    fn read(json: &Json) -> Option<Self> {
-        let mut fields = json.fields()?;
+    fn read(text: &str) -> Option<Self> {
+        let mut fields = Fields::parse(text).ok()?;
         match fields.take::<String>("type")?.as_str() {
             "text" => Some(Self::Text { text: fields.take("text")?, extra: fields.rest() }),
             "thinking" => Some(Self::Thinking {
@@ -505,11 +514,16 @@ impl Message {
 
     /// Takes one JSON object as a message; never fails, see the module's invariants.
     pub fn from_json(json: Json) -> Self {
-        Self::read(&json).unwrap_or(Self::Unknown(json))
+        Self::read(json.as_str()).unwrap_or(Self::Unknown(json))
     }
 
-    fn read(json: &Json) -> Option<Self> {
-        let mut fields = json.fields()?;
+    /// As [`Message::from_json`], of a part of a text.
+    pub(crate) fn of_raw(raw: &RawValue) -> Self {
+        Self::read(raw.get()).unwrap_or_else(|| Self::Unknown(Json::of_raw(raw)))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut fields = Fields::parse(text).ok()?;
         let role = fields.take::<String>("role")?;
         let role = Role::from_wire(&role);
         // Content that is present must have Pi's shape, or the message is not Pi's.
@@ -578,14 +592,15 @@ impl Message {
 /// Takes the content out; the inner `None` is no content, the outer one is content of another shape.
 fn take_content(fields: &mut Fields<'_>) -> Option<Option<Content>> {
     match fields.text("content") {
-        Some(_) => fields.take("content"),
+        Some("null") => fields.take("content"),
+        Some(_) => fields.take_with("content", Content::of_raw).map(Some),
         None => Some(None),
     }
 }
 
 impl<'de> Deserialize<'de> for Message {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Json::deserialize(deserializer).map(Self::from_json)
+        <&RawValue>::deserialize(deserializer).map(Self::of_raw)
     }
 }
 

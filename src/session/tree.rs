@@ -110,22 +110,29 @@ const MISSING: u32 = u32::MAX - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PackedId(u64);
 
+/// The value of each lowercase hex digit, and `NO_HEX` for every other byte.
+const HEX_VALUES: [u8; 256] = {
+    let mut values = [NO_HEX; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[b"0123456789abcdef"[value as usize] as usize] = value;
+        value += 1;
+    }
+    values
+};
+const NO_HEX: u8 = u8::MAX;
+
 impl PackedId {
     fn of_hex(id: &str) -> Option<Self> {
-        let bytes = id.as_bytes();
-        if bytes.len() != 8 {
-            return None;
+        let digits: &[u8; 8] = id.as_bytes().try_into().ok()?;
+        // All eight are looked up before any is judged: every id of a file comes through here, some of them often.
+        let (mut value, mut seen) = (0u64, 0u8);
+        for digit in digits {
+            let digit = HEX_VALUES[usize::from(*digit)];
+            seen |= digit;
+            value = value << 4 | u64::from(digit & 0xf);
         }
-        let mut value = 0u64;
-        for byte in bytes {
-            let digit = match byte {
-                b'0'..=b'9' => byte - b'0',
-                b'a'..=b'f' => byte - b'a' + 10,
-                _ => return None,
-            };
-            value = value << 4 | u64::from(digit);
-        }
-        Some(Self(value))
+        (seen <= 0xf).then_some(Self(value))
     }
 
     fn long(self) -> Option<usize> {
@@ -137,6 +144,13 @@ impl SessionTree {
     /// A tree without entries, with room for `capacity` of them.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { rows: Vec::with_capacity(capacity), by_id: HashTable::with_capacity(capacity), ..Self::default() }
+    }
+
+    /// Makes room for `additional` entries more.
+    pub fn reserve(&mut self, additional: usize) {
+        self.rows.reserve(additional);
+        let (rows, long_ids, hasher) = (&self.rows, &self.long_ids, &self.hasher);
+        self.by_id.reserve(additional, |row| hash_of(hasher, rows[*row as usize].id, long_ids));
     }
 
     /// Adds the next entry of the file and moves the leaf. `O(1)`.
@@ -228,10 +242,7 @@ impl SessionTree {
         let hash = self.hash(self.rows[index as usize].id, id);
         let (rows, long_ids, hasher) = (&self.rows, &self.long_ids, &self.hasher);
         let same = |other: &u32| same_id(rows[*other as usize].id, id, long_ids);
-        let rehash = |other: &u32| match rows[*other as usize].id.long() {
-            Some(position) => hasher.hash_one(&*long_ids[position]),
-            None => hasher.hash_one(rows[*other as usize].id.0),
-        };
+        let rehash = |other: &u32| hash_of(hasher, rows[*other as usize].id, long_ids);
         match self.by_id.entry(hash, same, rehash) {
             hashbrown::hash_table::Entry::Occupied(mut slot) => {
                 let old = std::mem::replace(slot.get_mut(), index);
@@ -468,6 +479,14 @@ impl SessionTree {
     /// The children of every entry. `O(entries)`.
     pub fn children(&self) -> Children {
         Children::of(self)
+    }
+}
+
+/// The hash of an id in the tree; that of a packed one is of its number.
+fn hash_of(hasher: &DefaultHashBuilder, packed: PackedId, long_ids: &[Box<str>]) -> u64 {
+    match packed.long() {
+        Some(position) => hasher.hash_one(&*long_ids[position]),
+        None => hasher.hash_one(packed.0),
     }
 }
 

@@ -167,6 +167,9 @@ pub fn check_file(fs: &Arc<dyn Fs>, path: &Path) -> Result<Vec<Fault>, StorageEr
     Ok(faults)
 }
 
+/// A record longer than this is not held as bytes and as an entry at once: what an entry names stands in short strings.
+const MAX_HELD_TWICE: usize = 1024 * 1024;
+
 struct Check<'a> {
     session: &'a JsonlStorage,
     path: &'a Path,
@@ -236,7 +239,14 @@ impl Check<'_> {
             {
                 self.at(index, kind, message);
             }
-            if let Some(entry) = decode_line(&bytes, self.session.tree(), index) {
+            let entry = match bytes.len() > MAX_HELD_TWICE {
+                true => {
+                    drop(bytes);
+                    self.session.preview(index)?
+                }
+                false => decode_line(&bytes, self.session.tree(), index),
+            };
+            if let Some(entry) = entry {
                 self.references(index, &entry);
                 calls.add(index, &entry);
             }

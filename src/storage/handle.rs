@@ -422,6 +422,23 @@ impl EntrySource for Reading<'_> {
     }
 }
 
+/// As [`Reading`], for what needs no long text.
+pub struct Previewing<'a>(pub &'a dyn SessionRead);
+
+impl fmt::Debug for Previewing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Previewing").field(&self.0.header().id).finish()
+    }
+}
+
+impl EntrySource for Previewing<'_> {
+    type Error = StorageError;
+
+    fn entry(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
+        self.0.preview(index)
+    }
+}
+
 /// Where a handle goes on that holds `leaf`: where the file does if the file was changed and has that entry no more.
 fn held_leaf(tree: &SessionTree, leaf: Option<&EntryId>) -> Option<EntryIndex> {
     tree.find(leaf?.as_str()).or_else(|| tree.leaf())

@@ -295,12 +295,12 @@ impl SummaryFold {
         // The time stands near the end of the line; only where it does not is the line read.
         let mut entry = None;
         let time = visited.message_time_at_end().or_else(|| {
-            entry = visited.entry();
+            entry = visited.preview();
             entry.as_ref().and_then(message_time)
         });
         self.activity_ms = self.activity_ms.max(time);
         if is_user && self.first_message.is_none() {
-            let entry = entry.or_else(|| visited.entry());
+            let entry = entry.or_else(|| visited.preview());
             let text = entry.as_ref().and_then(Entry::message).and_then(|message| message.content().map(Content::joined_text));
             self.first_message = text.map(|text| cut_to_bytes(text).into());
         }

@@ -6,6 +6,7 @@
 //! - Damage is a value beside the session, never an error, and never a reason to lose the rest.
 
 use std::fmt::Debug;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -70,11 +71,29 @@ pub trait SessionRead: Send + Sync {
     /// When the file cannot be read.
     fn line(&self, index: EntryIndex) -> Result<Vec<u8>, StorageError>;
 
+    /// As [`SessionRead::line`], in place of what is in `buffer`: many lines need one allocation.
+    ///
+    /// # Errors
+    /// When the file cannot be read; then what is in `buffer` means nothing.
+    fn line_into(&self, index: EntryIndex, buffer: &mut Vec<u8>) -> Result<(), StorageError> {
+        *buffer = self.line(index)?;
+        Ok(())
+    }
+
     /// Reads an entry; `None` when its record is no JSON, so that there is no payload.
     ///
     /// # Errors
     /// When the file cannot be read.
     fn entry(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError>;
+
+    /// As [`SessionRead::entry`], for a look at it and for its numbers: of a record of more than 1 MiB the strings may be
+    /// cut to 64 KiB each. So it costs little memory, however long the record is.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    fn preview(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
+        self.entry(index)
+    }
 }
 
 /// Makes the entries of an append, once the session is locked and up to date.
@@ -141,8 +160,9 @@ pub struct RandomIds;
 
 impl IdSource for RandomIds {
     fn entry_bits(&self) -> u32 {
-        // The last 62 bits of a version 7 UUID are random.
-        uuid::Uuid::now_v7().as_u128() as u32
+        // An id must be new in its file, which is checked, and no secret. Each state has other keys, from a seed that the
+        // system gave this thread once, so this asks the system for nothing.
+        RandomState::new().hash_one(()) as u32
     }
 
     fn session_id(&self) -> String {

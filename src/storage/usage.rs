@@ -31,7 +31,7 @@ const FILES_AT_ONCE: usize = 256;
 pub fn session_usage(fs: &dyn Fs, path: &Path) -> Result<SessionUsage, StorageError> {
     let file = fs.open(path, OpenFor::Read).map_err(|source| StorageError::io("open", path, source))?;
     let mut fold = SessionUsageFold::default();
-    let visited = visit_file(&*file, path, &mut |visited| fold.add(visited.entry().as_ref()))?;
+    let visited = visit_file(&*file, path, &mut |visited| fold.add(visited.preview().as_ref()))?;
     Ok(fold.finish(&visited.header, &visited.tree))
 }
 

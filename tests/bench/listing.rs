@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::{generate, median, own, peak, peer, row, show, time};
+use crate::generate;
+use crate::measure::{median, own, peak, peer, row, show, time};
 
 /// A word that no text is made of.
 const PLANTED: &str = "quokka";

@@ -14,11 +14,12 @@
 
 mod generate;
 mod listing;
+mod measure;
 
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,13 +30,10 @@ use pi_sessions::storage::fs::StdFs;
 use pi_sessions::storage::jsonl::JsonlStorage;
 use pi_sessions::storage::{Durability, RandomIds, SystemClock};
 
-const PAIRS: usize = 11;
-const PROGRAM: &str = env!("CARGO_BIN_EXE_pi-sessions");
+use measure::{early_entry, median, own, peer, row, show};
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    if let Some(at) = args.iter().position(|arg| arg == "--peak") {
-        peak_of(&args[at + 1..]);
+    if measure::is_meter() {
         return;
     }
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/bench-data");
@@ -53,8 +51,7 @@ fn main() {
         total / 1_000_000,
         big.metadata().unwrap().len() / 1_000_000
     );
-    println!("| what | this program | peer | ratio | peak memory |");
-    println!("|---|---|---|---|---|");
+    measure::heading();
     let wc = || peer("wc", &["-l".as_ref(), big.as_os_str()]);
     let at = || own(&["context".as_ref(), big.as_os_str(), "--at".as_ref(), early.as_ref(), "--format".as_ref(), "pi".as_ref()]);
     row("open 100 MB, context of an early entry", "`wc -l`", &at, &wc);
@@ -81,79 +78,9 @@ const OPEN_WITH_PI: &str = "const [f, p] = process.argv.slice(1); const { Sessio
 const LIST_WITH_PI: &str = "const [d, p] = process.argv.slice(1); const { SessionManager } = await import(p + '/dist/core/session-manager.js'); \
     const fs = await import('node:fs'); for (const x of fs.readdirSync(d)) { const q = d + '/' + x; if (fs.statSync(q).isDirectory()) await SessionManager.listAll(q); }";
 
-fn own(args: &[&std::ffi::OsStr]) -> Command {
-    let mut command = peer(PROGRAM, args);
-    // The caches of whoever measures stay as they are.
-    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/bench-data/cache");
-    command.env("NO_COLOR", "1").env("XDG_CACHE_HOME", cache);
-    command
-}
-
-fn peer(program: &str, args: &[&std::ffi::OsStr]) -> Command {
-    let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
-    command
-}
-
 fn pi(package: &Path, script: &str, file: &Path) -> Command {
     let node = std::env::var("NODE").unwrap_or_else(|_| "node".to_owned());
     peer(&node, &["--input-type=module".as_ref(), "-e".as_ref(), script.as_ref(), file.as_os_str(), package.as_os_str()])
-}
-
-fn time(command: &mut Command) -> Duration {
-    let start = Instant::now();
-    let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(status.success(), "{command:?}: {status}");
-    start.elapsed()
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
-fn row(what: &str, peer_name: &str, own: &dyn Fn() -> Command, peer: &dyn Fn() -> Command) {
-    time(&mut own());
-    time(&mut peer());
-    let (mut own_times, mut peer_times) = (Vec::new(), Vec::new());
-    for _ in 0..PAIRS {
-        peer_times.push(time(&mut peer()));
-        own_times.push(time(&mut own()));
-    }
-    let (own_time, peer_time) = (median(own_times), median(peer_times));
-    let ratio = own_time.as_secs_f64() / peer_time.as_secs_f64();
-    println!("| {what} | {} | {peer_name} {} | {ratio:.2} | {} |", show(own_time), show(peer_time), peak(&own()));
-}
-
-fn show(time: Duration) -> String {
-    let ms = time.as_secs_f64() * 1e3;
-    if ms >= 1.0 { format!("{ms:.1} ms") } else { format!("{:.1} µs", ms * 1e3) }
-}
-
-/// The peak memory of a command, measured by a process that has no other child.
-fn peak(command: &Command) -> String {
-    let mut meter = Command::new(std::env::current_exe().unwrap());
-    meter.arg("--peak").arg(command.get_program()).args(command.get_args());
-    meter.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    let output = meter.output().unwrap();
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-fn peak_of(args: &[String]) {
-    let status = Command::new(&args[0]).args(&args[1..]).stdin(Stdio::null()).stdout(Stdio::null()).status().unwrap();
-    assert!(status.success());
-    #[cfg(unix)]
-    {
-        let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN).unwrap();
-        println!("{:.1} MB", usage.max_rss() as f64 / 1024.0);
-    }
-}
-
-/// The id of the fifth entry.
-fn early_entry(path: &Path) -> String {
-    let storage = JsonlStorage::open(Arc::new(StdFs), path).unwrap();
-    let tree = pi_sessions::storage::SessionRead::tree(&storage);
-    tree.id(tree.iter().nth(4).unwrap()).to_string()
 }
 
 /// Appends of one entry in process, against bare writes of as many bytes.

@@ -42,6 +42,7 @@ mod files;
 mod fuzzed;
 mod golden;
 mod help_examples;
+mod huge;
 mod listing_cache;
 mod llm;
 mod long_session;

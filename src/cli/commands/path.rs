@@ -34,8 +34,10 @@ pub(super) fn run(args: &PathArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     if let Some(first) = path.first().filter(|first| session.tree().is_orphan(**first)) {
         invocation.ui.warn(&format!("the path begins where a parent is missing, at {}", session.tree().id(*first)));
     }
+    let mut line = Vec::new();
     for index in path {
-        invocation.ui.record(&session.read().line(index)?)?;
+        session.read().line_into(index, &mut line)?;
+        invocation.ui.record(&line)?;
     }
     Ok(Outcome::Done)
 }

@@ -19,7 +19,7 @@ use crate::session::context::PathState;
 use crate::session::entry::parse_timestamp_ms;
 use crate::session::stats::SessionStats;
 use crate::storage::StorageError;
-use crate::storage::handle::{Reading, Session};
+use crate::storage::handle::{Previewing, Session};
 use crate::storage::list::SessionSummary;
 use crate::storage::repo::Repo;
 
@@ -91,7 +91,7 @@ impl Facts {
         let (summary, forks) = repo.summary_and_forks(&path, &session.header().id)?;
         let stats = repo.session_usage(&path)?.stats();
         let on_path = session.tree().path(session.leaf());
-        let state = PathState::of(session.tree(), &on_path, &Reading(session.read()))?;
+        let state = PathState::of(session.tree(), &on_path, &Previewing(session.read()))?;
         let parent = repo.find_parent(session.header())?;
         let cwd_exists = repo.fs().metadata(std::path::Path::new(&session.header().cwd)).is_ok();
         Ok(Self { summary, stats, state, parent, forks, cwd_exists })
@@ -121,7 +121,7 @@ fn print(facts: &Facts, session: &Session, invocation: &mut Invocation<'_>) -> R
     rows.push(("thinking", one_line(&state.thinking_level)));
     let leaf = match session.leaf() {
         Some(leaf) => {
-            let entry = session.read().entry(leaf)?;
+            let entry = session.read().preview(leaf)?;
             let text = entry.map(|entry| entry_line(&entry)).unwrap_or_default();
             format!("{}  {}", ui.paint(Look::Id, &one_line(session.tree().id(leaf).as_str())), one_line_start(&text, 60))
         }

@@ -45,7 +45,7 @@ pub(crate) enum Head<'a> {
 /// when `start` is too short to tell.
 pub(crate) fn read_head(start: &[u8]) -> Option<LineHead<'_>> {
     let mut cursor = Cursor(start.strip_prefix(b"{\"type\":")?);
-    let entry_type = EntryType::from_wire(cursor.string()?.as_bytes());
+    let entry_type = EntryType::from_wire(cursor.plain_bytes()?);
     cursor.eat(b",\"id\":")?;
     let id = cursor.string()?;
     cursor.eat(b",\"parentId\":")?;
@@ -86,7 +86,7 @@ pub(crate) fn read_head(start: &[u8]) -> Option<LineHead<'_>> {
 /// inside, because quotes and brackets would not close.
 pub(crate) fn read_head_behind<'a>(start: &[u8], end: &'a [u8]) -> Option<LineHead<'a>> {
     let mut cursor = Cursor(start.strip_prefix(b"{\"type\":")?);
-    let entry_type = match EntryType::from_wire(cursor.string()?.as_bytes()) {
+    let entry_type = match EntryType::from_wire(cursor.plain_bytes()?) {
         custom @ (EntryType::Custom | EntryType::CustomMessage) => custom,
         EntryType::Message
         | EntryType::Compaction
@@ -130,13 +130,23 @@ impl<'a> Cursor<'a> {
 
     /// A string without escapes, of printable ASCII.
     fn string(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.plain_bytes()?).ok()
+    }
+
+    /// The bytes of such a string.
+    fn plain_bytes(&mut self) -> Option<&'a [u8]> {
         self.eat(b"\"")?;
-        let end = self.0.iter().position(|byte| *byte == b'"' || *byte == b'\\' || !(0x20..0x7f).contains(byte))?;
+        let end = match self.0 {
+            // Ids and times mostly have these lengths, and a loop of a known length is a few instructions.
+            id if is_plain_up_to_quote::<8>(id) => 8,
+            time if is_plain_up_to_quote::<24>(time) => 24,
+            any => any.iter().position(|byte| !is_plain(*byte))?,
+        };
         if self.0[end] != b'"' {
             return None;
         }
-        let text = std::str::from_utf8(&self.0[..end]).ok()?;
-        self.0 = &self.0[end + 1..];
+        let (text, rest) = (&self.0[..end], &self.0[end + 1..]);
+        self.0 = rest;
         Some(text)
     }
 
@@ -152,8 +162,19 @@ impl<'a> Cursor<'a> {
 
     fn timestamp(&mut self) -> Option<()> {
         self.eat(b",\"timestamp\":")?;
-        self.string().map(drop)
+        self.plain_bytes().map(drop)
     }
+}
+
+/// Printable ASCII that stands for itself in a JSON string.
+fn is_plain(byte: u8) -> bool {
+    (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\'
+}
+
+/// Whether a string of just `LEN` plain bytes ends here.
+fn is_plain_up_to_quote<const LEN: usize>(bytes: &[u8]) -> bool {
+    bytes.get(LEN) == Some(&b'"')
+        && bytes.first_chunk::<LEN>().is_some_and(|text| text.iter().fold(true, |all, byte| all & is_plain(*byte)))
 }
 
 /// Reads the head of any line that holds one record, key by key from the left, and stops when it has what it needs.

@@ -120,8 +120,8 @@ impl Follower {
             }
             let bytes = &block[..len];
             reached.len += len as u64;
-            reached.anchor.extend_from_slice(&bytes[len.saturating_sub(ANCHOR_BYTES as usize)..]);
-            let excess = reached.anchor.len().saturating_sub(ANCHOR_BYTES as usize);
+            reached.anchor.extend_from_slice(&bytes[len.saturating_sub(ANCHOR_BYTES)..]);
+            let excess = reached.anchor.len().saturating_sub(ANCHOR_BYTES);
             reached.anchor.drain(..excess);
             let mut rest = bytes;
             while let Some(end) = memchr::memchr(b'\n', rest) {

@@ -10,9 +10,11 @@
 //! - Version 2: ids; the role `custom` was called `hookMessage`. Read, and upgraded by the first append.
 //! - Version 3: what is written. Above 3: read only.
 
+mod clip;
 mod codec;
 mod edit;
 pub mod follow;
+mod long_line;
 mod migrate;
 mod reader;
 mod recovery;
@@ -42,8 +44,39 @@ pub(crate) use resume::{Pass, ResumePoint, anchor, visit_appended, visit_range, 
 pub(crate) use visit::{VisitedEntry, visit_file};
 pub use writer::write_unsaved;
 
+/// A record longer than this is not held whole where a preview will do.
+const PREVIEWED_BYTES: u64 = 1024 * 1024;
+/// How many bytes of each string such a preview has.
+const PREVIEW_STRING_BYTES: usize = 64 * 1024;
+
 /// How many bytes before the known end are compared to notice that a file was changed.
-const ANCHOR_BYTES: u64 = 64;
+const ANCHOR_BYTES: usize = 64;
+
+/// The last bytes before a known end, fewer in a short file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Anchor {
+    bytes: [u8; ANCHOR_BYTES],
+    len: usize,
+}
+
+impl Default for Anchor {
+    fn default() -> Self {
+        Self { bytes: [0; ANCHOR_BYTES], len: 0 }
+    }
+}
+
+impl Anchor {
+    /// The last bytes after `batch` came behind these.
+    fn behind(self, batch: &[u8]) -> Self {
+        let new = &batch[batch.len().saturating_sub(ANCHOR_BYTES)..];
+        let old = &self.bytes[..self.len];
+        let old = &old[old.len().saturating_sub(ANCHOR_BYTES - new.len())..];
+        let mut anchor = Self { len: old.len() + new.len(), ..Self::default() };
+        anchor.bytes[..old.len()].copy_from_slice(old);
+        anchor.bytes[old.len()..anchor.len].copy_from_slice(new);
+        anchor
+    }
+}
 
 /// A session file, opened.
 #[derive(Debug)]
@@ -51,11 +84,13 @@ pub struct JsonlStorage {
     fs: Arc<dyn Fs>,
     path: PathBuf,
     file: Arc<dyn FsFile>,
+    /// Which file that is. An open file stays what it is, so the system is asked once.
+    identity: Option<(u64, u64)>,
     /// Whether `file` can be appended to; it is opened so at the first append.
     appendable: bool,
     index: Index,
     /// The last bytes before the known end.
-    anchor: Vec<u8>,
+    anchor: Anchor,
     poisoned: bool,
 }
 
@@ -95,16 +130,19 @@ impl JsonlStorage {
 
     fn of_file(fs: Arc<dyn Fs>, path: &Path, file: Arc<dyn FsFile>, appendable: bool) -> Result<Self, StorageError> {
         let index = Index::open(&*file, path)?;
-        let mut storage = Self { fs, path: path.to_owned(), file, appendable, index, anchor: Vec::new(), poisoned: false };
+        let identity = writer::identity(&*file);
+        let (path, anchor) = (path.to_owned(), Anchor::default());
+        let mut storage = Self { fs, path, file, identity, appendable, index, anchor, poisoned: false };
         storage.anchor = storage.read_anchor()?;
         Ok(storage)
     }
 
     /// The last bytes before the known end, as they are in the file now.
-    fn read_anchor(&self) -> Result<Vec<u8>, StorageError> {
-        let start = self.index.len.saturating_sub(ANCHOR_BYTES);
-        let mut anchor = vec![0; (self.index.len - start) as usize];
-        read_exact_at(&*self.file, &mut anchor, start).map_err(|source| StorageError::io("read", &self.path, source))?;
+    fn read_anchor(&self) -> Result<Anchor, StorageError> {
+        let len = usize::try_from(self.index.len).map_or(ANCHOR_BYTES, |len| len.min(ANCHOR_BYTES));
+        let mut anchor = Anchor { bytes: [0; ANCHOR_BYTES], len };
+        read_exact_at(&*self.file, &mut anchor.bytes[..len], self.index.len - len as u64)
+            .map_err(|source| StorageError::io("read", &self.path, source))?;
         Ok(anchor)
     }
 
@@ -249,14 +287,25 @@ impl SessionRead for JsonlStorage {
     }
 
     fn line(&self, index: EntryIndex) -> Result<Vec<u8>, StorageError> {
+        let mut line = vec![0; self.index.spans[index.get()].len as usize];
+        self.line_into(index, &mut line)?;
+        Ok(line)
+    }
+
+    fn line_into(&self, index: EntryIndex, buffer: &mut Vec<u8>) -> Result<(), StorageError> {
         let span = self.index.spans[index.get()];
+        let len = span.len as usize;
         match &self.index.source {
-            Source::Migrated(lines) => Ok(lines[span.start as usize..span.start as usize + span.len as usize].to_vec()),
+            Source::Migrated(lines) => {
+                buffer.clear();
+                buffer.extend_from_slice(&lines[span.start as usize..span.start as usize + len]);
+                Ok(())
+            }
             Source::File => {
-                let mut line = vec![0; span.len as usize];
-                read_exact_at(&*self.file, &mut line, span.start)
-                    .map_err(|source| StorageError::io("read", &self.path, source))?;
-                Ok(line)
+                // What is there is written over, so only a longer line needs zeros.
+                buffer.truncate(len);
+                buffer.resize(len, 0);
+                read_exact_at(&*self.file, buffer, span.start).map_err(|source| StorageError::io("read", &self.path, source))
             }
         }
     }
@@ -264,6 +313,30 @@ impl SessionRead for JsonlStorage {
     fn entry(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
         Ok(decode_line(&self.line(index)?, &self.index.tree, index))
     }
+
+    fn preview(&self, index: EntryIndex) -> Result<Option<Entry>, StorageError> {
+        let span = self.index.spans[index.get()];
+        if u64::from(span.len) <= PREVIEWED_BYTES || !matches!(self.index.source, Source::File) {
+            return self.entry(index);
+        }
+        let line = read_clipped(&*self.file, span.start, u64::from(span.len))
+            .map_err(|source| StorageError::io("read", &self.path, source))?;
+        Ok(decode_line(&line, &self.index.tree, index))
+    }
+}
+
+/// The record at `start` with its long strings cut.
+fn read_clipped(file: &dyn FsFile, start: u64, len: u64) -> std::io::Result<Vec<u8>> {
+    let mut clip = clip::Clip::new(PREVIEW_STRING_BYTES);
+    let mut block = vec![0; 256 * 1024];
+    let (mut at, end) = (start, start + len);
+    while at < end {
+        let part = usize::try_from(end - at).unwrap_or(usize::MAX).min(block.len());
+        read_exact_at(file, &mut block[..part], at)?;
+        clip.feed(&block[..part]);
+        at += part as u64;
+    }
+    Ok(clip.into_copy())
 }
 
 /// Reads the record of an entry. The tree decides what its id and parent are, should a line name them twice.
@@ -311,5 +384,23 @@ impl SessionStorage for JsonlStorage {
 
     fn as_read(&self) -> &dyn SessionRead {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_anchor_is_the_last_bytes_of_all_that_was_written() {
+        let text: Vec<u8> = (0..200).collect();
+        for len in 0..text.len() {
+            for batch in 0..=len {
+                let anchor = |bytes: &[u8]| Anchor::default().behind(bytes);
+                assert_eq!(anchor(&text[..len - batch]).behind(&text[len - batch..len]), anchor(&text[..len]));
+            }
+        }
+        let anchor = Anchor::default().behind(&text);
+        assert_eq!((&anchor.bytes[..], anchor.len), (&text[200 - ANCHOR_BYTES..], ANCHOR_BYTES));
     }
 }

@@ -4,7 +4,8 @@
 //! What stays in memory is a position and the tree's row for each entry, about 40 bytes.
 //!
 //! # Invariants
-//! - Reading never writes, and reads each byte once (a line whose head has an unusual form twice).
+//! - Reading never writes, and reads each byte once (a line whose head has an unusual form twice, and one of more than
+//!   8 MiB that is no record a few times: no such line is held).
 //! - Entries are in file order; each is one line, or one record of a fused line.
 //! - What [`Index::extend`] adds is what opening the longer file would have given.
 //!
@@ -22,7 +23,9 @@ use crate::session::message::Role;
 use crate::session::tree::{EntryHead, SessionTree};
 use crate::storage::fs::{FsFile, read_exact_at};
 use crate::storage::jsonl::codec::{Head, LineHead, decode_header, read_head, read_head_behind, read_head_slowly};
+use crate::storage::jsonl::long_line::examine_long;
 use crate::storage::jsonl::migrate;
+use crate::storage::jsonl::read_clipped;
 use crate::storage::jsonl::recovery::{Ids, examine};
 use crate::storage::jsonl::scan::{Line, LineScanner};
 use crate::storage::{Damage, DamageKind, StorageError};
@@ -33,6 +36,8 @@ const BLOCK_BYTES: usize = 256 * 1024;
 const KEPT_BYTES: usize = 64 * 1024;
 /// How much of a longer line's beginning and end is kept.
 const EDGE_BYTES: usize = 512;
+/// A line of an unusual form that is longer than this is not held whole.
+const HELD_BYTES: u64 = 8 * 1024 * 1024;
 /// From this length on a file is read by two threads.
 const PARALLEL_BYTES: u64 = 8 * 1024 * 1024;
 /// A header longer than this is none.
@@ -305,6 +310,7 @@ impl Index {
     /// Adds what a part of the file holds, whose first line has `lines_before` lines before it.
     pub(super) fn add(&mut self, found: Found, lines_before: u64) -> Result<(), StorageError> {
         self.spans.reserve(found.entries.len());
+        self.tree.reserve(found.entries.len());
         for entry in found.entries {
             let head = EntryHead {
                 id: entry.id.as_str(),
@@ -332,7 +338,10 @@ impl Index {
     pub(super) fn add_written(&mut self, start: u64, line_bytes: &[u8]) -> Result<(), StorageError> {
         let mut found = Found::default();
         let record = &line_bytes[..line_bytes.len() - 1];
-        found.take_line(record, start, 0);
+        match whole_head(record) {
+            Some(head) => found.push(&head, start, record.len() as u64, 0),
+            None => found.take_line(record, start, 0),
+        }
         let before = self.newlines;
         self.newlines += 1;
         self.len = start + line_bytes.len() as u64;
@@ -348,6 +357,14 @@ impl Index {
         self.tail_start = self.len;
         self.tail = Tail::Newline;
     }
+}
+
+/// The head of a line that is one whole record in Pi's order.
+fn whole_head(record: &[u8]) -> Option<LineHead<'_>> {
+    let mut scanner = LineScanner::new(0);
+    scanner.feed(record, &mut |_| {});
+    let line = scanner.finish()?;
+    (line.whole && line.start == 0).then(|| read_head(record).or_else(|| read_head_behind(record, record))).flatten()
 }
 
 /// Reads the header alone.
@@ -540,6 +557,35 @@ impl Found {
         }
     }
 
+    /// As [`Found::take_line`], for a line that is too long to be held.
+    fn take_long_line<V: LineVisitor>(&mut self, file: &dyn FsFile, line: Line, number: u64, visitor: &mut V) -> io::Result<()> {
+        let examined = examine_long(file, line.start..line.end)?;
+        for range in examined.records {
+            let len = range.end - range.start;
+            let clipped = read_clipped(file, range.start, len)?;
+            let kind = match read_head_slowly(&well_formed(&clipped)) {
+                Head::Entry(head) => {
+                    let mut edges = [vec![0; len.min(EDGE_BYTES as u64) as usize], vec![0; len.min(EDGE_BYTES as u64) as usize]];
+                    read_exact_at(file, &mut edges[0], range.start)?;
+                    let end_at = range.end - edges[1].len() as u64;
+                    read_exact_at(file, &mut edges[1], end_at)?;
+                    let [start, end] = &edges;
+                    visitor.entry(&head, Bytes { whole: None, start, end, offset: range.start, len, line_start: line.start });
+                    self.push(&head, range.start, len, number);
+                    continue;
+                }
+                Head::Header => DamageKind::SecondHeader,
+                Head::NoId => DamageKind::MissingId,
+                Head::NotAnEntry => DamageKind::NotAnEntry,
+            };
+            self.damage.push(Damage { kind, line: number, byte_offset: line.start });
+        }
+        if let Some(kind) = examined.damage {
+            self.damage.push(Damage { kind, line: number, byte_offset: line.start });
+        }
+        Ok(())
+    }
+
     pub(super) fn visit_records<V: LineVisitor>(
         &mut self,
         bytes: &[u8],
@@ -700,6 +746,7 @@ fn take_scanned<V: LineVisitor>(
     let read;
     let whole = match at_hand {
         Some(whole) => whole,
+        None if bytes.len > HELD_BYTES => return found.take_long_line(file, line, number, visitor),
         None => {
             let mut all = vec![0; usize::try_from(line.end - line.start).map_err(io::Error::other)?];
             read_exact_at(file, &mut all, line.start)?;
@@ -713,4 +760,74 @@ fn take_scanned<V: LineVisitor>(
         found.damage.push(Damage { kind, line: number, byte_offset: line.start });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::fs::{Fs as _, OpenFor, StdFs};
+    use crate::storage::testing;
+
+    const MESSY: &[u8] = b"{\"type\":\"session\",\"version\":3,\"id\":\"s\",\"timestamp\":\"t\",\"cwd\":\"/\"}\n\
+        {\"type\":\"message\",\"id\":\"00000001\",\"parentId\":null,\"timestamp\":\"t\",\"message\":{\"role\":\"user\",\"content\":\"a \\\" } \\\\\"}}\r\n\
+        \n  \n{\"type\":\"message\",\"id\":\"0000{\"type\":\"label\",\"id\":\"00000002\",\"parentId\":\"00000001\",\"timestamp\":\"t\"}\n\
+        {\"id\":\"00000003\",\"type\":\"custom\",\"parentId\":\"00000001\"}\n\0\0\0\n\
+        {\"type\":\"custom_message\",\"customType\":\"c\",\"content\":\"d\",\"id\":\"e\",\"parentId\":null,\"timestamp\":\"t\"}\n\
+        {\"type\":\"message\",\"id\":\"00000004\",\"par";
+    const PI: &[u8] = include_bytes!("../../../fixtures/pi/v3-tool-calls/input.jsonl");
+
+    /// All that an index knows of its entries.
+    fn known(index: &Index) -> String {
+        let tree = &index.tree;
+        let rows: Vec<_> =
+            tree.iter_all().map(|row| (tree.id(row), tree.parent_id(row), tree.entry_type(row), tree.role(row))).collect();
+        format!(
+            "{rows:?} {:?} {:?} {} {:?} {} {} {:?}",
+            index.spans,
+            index.damage,
+            index.len,
+            index.tail,
+            index.tail_start,
+            index.newlines,
+            tree.leaf()
+        )
+    }
+
+    #[test]
+    fn two_parts_give_what_one_gives_wherever_they_meet() {
+        for bytes in [MESSY, PI] {
+            let (_folder, path) = testing::file("s.jsonl", bytes);
+            let file = StdFs.open(&path, OpenFor::Read).expect("a file");
+            let whole = Index::open(&*file, &path).expect("a session");
+            let len = bytes.len() as u64;
+            let header_end = memchr::memchr(b'\n', bytes).expect("a header") as u64 + 1;
+            let (_header, header_path) = testing::file("s.jsonl", &bytes[..header_end as usize]);
+            let header_only = StdFs.open(&header_path, OpenFor::Read).expect("a file");
+            let header_only = Index::open(&*header_only, &header_path).expect("a session");
+            // In the longer file at every place near a newline, and at some others.
+            let near_newline = |at: u64| bytes[(at as usize - 2)..(at as usize + 2).min(bytes.len())].contains(&b'\n');
+            let middles = (header_end..=len).filter(|at| bytes.len() < 1500 || at % 101 == 0 || near_newline(*at));
+            for middle in middles {
+                let mut index = header_only.clone();
+                let parts = [(header_end, middle), (middle, len)]
+                    .map(|(from, to)| scan_part(&*file, from, to, len, &mut ()).expect("a readable file"));
+                index.add_parts(parts.into(), len).expect("room");
+                assert_eq!(known(&index), known(&whole), "in two at {middle}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_written_line_is_known_as_one_that_is_read() {
+        for line in MESSY.split(|byte| *byte == b'\n').chain(PI.split(|byte| *byte == b'\n')) {
+            let Some(head) = whole_head(line) else { continue };
+            let mut slowly = Found::default();
+            slowly.take_line(line, 7, 0);
+            let mut fast = Found::default();
+            fast.push(&head, 7, line.len() as u64, 0);
+            assert_eq!(format!("{fast:?}"), format!("{slowly:?}"));
+        }
+        let heads = PI.split(|byte| *byte == b'\n').filter(|line| whole_head(line).is_some()).count();
+        assert!(heads > 5, "{heads} heads");
+    }
 }

@@ -102,14 +102,14 @@ fn next_start(line: &[u8], from: usize) -> Option<usize> {
     braces.find(|brace| *brace >= from)
 }
 
-/// Whether the first bytes could begin an entry or a header, and not a block of a message's content.
-fn looks_like_a_record(bytes: &[u8]) -> bool {
+/// Whether the first bytes, of which 512 are looked at, could begin an entry or a header, and not a block of a message's content.
+pub(super) fn looks_like_a_record(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(512)];
     let has = |key: &[u8]| memchr::memmem::find(start, key).is_some();
     has(b"\"parentId\"") || has(b"\"timestamp\"") || has(b"\"customType\"")
 }
 
-fn is_record(bytes: &[u8], ids: Ids) -> bool {
+pub(super) fn is_record(bytes: &[u8], ids: Ids) -> bool {
     let text = well_formed(bytes);
     let has = |wanted| Members::of(&text).any(|(key, _)| key == wanted);
     match (read_head_slowly(&text), ids) {

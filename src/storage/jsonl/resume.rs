@@ -83,8 +83,8 @@ impl ResumePoint {
 
 /// A hash of the last bytes before `len`.
 pub(crate) fn anchor(file: &dyn FsFile, path: &Path, len: u64) -> Result<u64, StorageError> {
-    let start = len.saturating_sub(ANCHOR_BYTES);
-    let mut bytes = [0; ANCHOR_BYTES as usize];
+    let start = len.saturating_sub(ANCHOR_BYTES as u64);
+    let mut bytes = [0; ANCHOR_BYTES];
     let bytes = &mut bytes[..(len - start) as usize];
     read_exact_at(file, bytes, start).map_err(|source| StorageError::io("read", path, source))?;
     let mut hasher = std::hash::DefaultHasher::new();

@@ -7,9 +7,11 @@
 //! # Invariants
 //! - Feeding a file in blocks of any size gives the same lines as feeding it at once.
 //! - What the fast pass calls whole, [`record_end`] calls whole, and the other way round (tested against each other).
+//! - The widest registers of the processor and the narrowest give the same lines.
 //! - No byte is looked at twice, and nothing is allocated.
 
-use wide::u8x16;
+use fearless_simd::prelude::*;
+use fearless_simd::{Level, dispatch, u8x64};
 
 /// One line of a file, without its newline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,36 +46,48 @@ pub(super) struct LineScanner {
 /// 64 bytes of a file.
 type Block = [u8; 64];
 
-/// One bit for each byte of a block for which `test` gives all ones.
-#[inline]
-fn mask(block: &Block, test: impl Fn(u8x16) -> u8x16) -> u64 {
-    let (lanes, _) = block.as_chunks::<16>();
-    lanes.iter().rev().fold(0, |mask, lane| mask << 16 | u64::from(test(u8x16::new(*lane)).to_bitmask() as u16))
+/// A block in the registers of the widest kind that the processor has.
+#[derive(Clone, Copy)]
+struct Lanes<S: Simd> {
+    simd: S,
+    bytes: u8x64<S>,
 }
 
-fn is(byte: u8) -> impl Fn(u8x16) -> u8x16 {
-    move |bytes| bytes.simd_eq(u8x16::splat(byte))
-}
+impl<S: Simd> Lanes<S> {
+    #[inline(always)]
+    fn load(simd: S, block: &Block) -> Self {
+        Self { simd, bytes: u8x64::load_array_ref(simd, block) }
+    }
 
-/// `{` and `[`, `}` and `]` differ in one bit alone.
-fn is_bracket(byte: u8) -> impl Fn(u8x16) -> u8x16 {
-    move |bytes| (bytes | u8x16::splat(0x20)).simd_eq(u8x16::splat(byte))
-}
+    #[inline(always)]
+    fn splat(self, byte: u8) -> u8x64<S> {
+        u8x64::splat(self.simd, byte)
+    }
 
-fn is_control(bytes: u8x16) -> u8x16 {
-    bytes.min(u8x16::splat(0x1f)).simd_eq(bytes)
-}
+    /// One bit for each byte that is `byte`.
+    #[inline(always)]
+    fn are(self, byte: u8) -> u64 {
+        self.bytes.simd_eq(self.splat(byte)).to_bitmask()
+    }
 
-/// Whether a block inside a string needs a closer look: it holds a quote or a control character, or ends with a
-/// backslash. Most of a session is inside strings, and most of that needs none.
-#[inline]
-fn is_eventful(block: &Block) -> bool {
-    let (lanes, _) = block.as_chunks::<16>();
-    let events = lanes.iter().fold(u8x16::splat(0), |events, lane| {
-        let bytes = u8x16::new(*lane);
-        events | is(b'"')(bytes) | is_control(bytes)
-    });
-    events.to_bitmask() != 0 || block[63] == b'\\'
+    /// One bit for each byte that is `bracket`, an opening or a closing one. `{` and `[`, `}` and `]` differ in one bit alone.
+    #[inline(always)]
+    fn are_bracket(self, bracket: u8) -> u64 {
+        (self.bytes | self.splat(0x20)).simd_eq(self.splat(bracket)).to_bitmask()
+    }
+
+    #[inline(always)]
+    fn are_control(self) -> u64 {
+        self.bytes.simd_lt(self.splat(0x20)).to_bitmask()
+    }
+
+    /// Whether a block inside a string needs a closer look: it holds a quote or a control character, or ends with a
+    /// backslash. Most of a session is inside strings, and most of that needs none.
+    #[inline(always)]
+    fn is_eventful(self, block: &Block) -> bool {
+        let events = self.bytes.simd_eq(self.splat(b'"')) | self.bytes.simd_lt(self.splat(0x20));
+        events.to_bitmask() != 0 || block[63] == b'\\'
+    }
 }
 
 impl LineScanner {
@@ -87,13 +101,28 @@ impl LineScanner {
         self.line_start
     }
 
+    /// Where the brackets of the line that is not ended yet closed for the first time.
+    pub fn closed_at(&self) -> Option<u64> {
+        self.closed_at
+    }
+
     /// Takes the next bytes of the file and calls `on_line` at each newline.
-    pub fn feed(&mut self, bytes: &[u8], on_line: &mut impl FnMut(Line)) {
+    pub fn feed(&mut self, bytes: &[u8], on_line: &mut dyn FnMut(Line)) {
+        self.feed_with(Level::new(), bytes, on_line);
+    }
+
+    /// As [`LineScanner::feed`], with the instructions of `level`. The pass is compiled once for each of them.
+    fn feed_with(&mut self, level: Level, bytes: &[u8], on_line: &mut dyn FnMut(Line)) {
+        dispatch!(level, simd => self.feed_blocks(simd, bytes, on_line));
+    }
+
+    #[inline(always)]
+    fn feed_blocks<S: Simd>(&mut self, simd: S, bytes: &[u8], on_line: &mut dyn FnMut(Line)) {
         let (blocks, rest) = bytes.as_chunks::<64>();
         let mut blocks = blocks.iter();
         loop {
             if self.in_string == u64::MAX {
-                let quiet = blocks.as_slice().iter().take_while(|block| !is_eventful(block)).count();
+                let quiet = blocks.as_slice().iter().take_while(|block| !Lanes::load(simd, block).is_eventful(block)).count();
                 if quiet > 0 {
                     self.escape = 0;
                     self.position += 64 * quiet as u64;
@@ -101,13 +130,13 @@ impl LineScanner {
                 }
             }
             let Some(block) = blocks.next() else { break };
-            self.block(block, 64, on_line);
+            self.block(Lanes::load(simd, block), 64, on_line);
         }
         if !rest.is_empty() {
             // A space is no bracket, no quote and no control character.
             let mut block = [b' '; 64];
             block[..rest.len()].copy_from_slice(rest);
-            self.block(&block, rest.len() as u64, on_line);
+            self.block(Lanes::load(simd, &block), rest.len() as u64, on_line);
         }
     }
 
@@ -120,10 +149,10 @@ impl LineScanner {
         Line { start: self.line_start, end, whole: !self.control && self.closed_at == Some(end) }
     }
 
-    #[inline]
-    fn block(&mut self, block: &Block, len: u64, on_line: &mut impl FnMut(Line)) {
-        let control = mask(block, is_control);
-        let mut newlines = if control == 0 { 0 } else { mask(block, is(b'\n')) };
+    #[inline(always)]
+    fn block<S: Simd>(&mut self, block: Lanes<S>, len: u64, on_line: &mut dyn FnMut(Line)) {
+        let control = block.are_control();
+        let mut newlines = if control == 0 { 0 } else { block.are(b'\n') };
         let mut segment = u64::MAX;
         while newlines != 0 {
             let at = newlines.trailing_zeros();
@@ -143,14 +172,14 @@ impl LineScanner {
 
     /// Takes the bytes of one line in a block of `len` bytes, those whose bit is set in `segment`.
     #[inline(always)]
-    fn segment(&mut self, block: &Block, segment: u64, control: u64, len: u64) {
-        let escaped = self.escaped(mask(block, is(b'\\')) & segment);
+    fn segment<S: Simd>(&mut self, block: Lanes<S>, segment: u64, control: u64, len: u64) {
+        let escaped = self.escaped(block.are(b'\\') & segment);
         if len < 64 {
             // The byte behind the last one is the first of the next block.
             self.escape = escaped >> len & 1;
         }
         self.control |= control & segment != 0;
-        let quotes = mask(block, is(b'"')) & segment & !escaped;
+        let quotes = block.are(b'"') & segment & !escaped;
         let strings = prefix_xor(quotes) ^ self.in_string;
         // The last bit tells whether a string runs on.
         self.in_string = ((strings as i64) >> 63) as u64;
@@ -158,7 +187,7 @@ impl LineScanner {
         if outside == 0 {
             return;
         }
-        let (open, close) = (mask(block, is_bracket(b'{')) & outside, mask(block, is_bracket(b'}')) & outside);
+        let (open, close) = (block.are_bracket(b'{') & outside, block.are_bracket(b'}') & outside);
         let closing = i64::from(close.count_ones());
         if self.depth <= closing && close != 0 {
             self.walk(open, close);
@@ -181,7 +210,7 @@ impl LineScanner {
     }
 
     /// The bytes that a backslash escapes: in a run of backslashes every second one, and the byte behind an odd run.
-    #[inline]
+    #[inline(always)]
     fn escaped(&mut self, backslash: u64) -> u64 {
         const EVEN: u64 = 0x5555_5555_5555_5555;
         if backslash == 0 {
@@ -197,7 +226,7 @@ impl LineScanner {
 }
 
 /// Bit n is the parity of the bits up to and including n: the bytes from an opening quote up to its closing one.
-#[inline]
+#[inline(always)]
 fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
@@ -261,13 +290,33 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The widest kind of registers that this machine has, and narrower ones.
+    fn levels() -> Vec<Level> {
+        let best = Level::new();
+        #[cfg(target_arch = "x86_64")]
+        let narrower =
+            [best.as_avx2().map(|it| it.level()), best.as_sse4_2().map(|it| it.level()), best.as_sse2().map(|it| it.level())];
+        #[cfg(not(target_arch = "x86_64"))]
+        let narrower = [Some(Level::baseline())];
+        std::iter::once(best).chain(narrower.into_iter().flatten()).collect()
+    }
+
     /// The lines of `bytes`, fed in blocks of `size`. The slow pass asks for a record from the first byte on; the fast one
     /// leaves the first byte to who reads the line's head.
     fn scan(bytes: &[u8], size: usize) -> Vec<Line> {
+        let [lines, others @ ..] = &levels().into_iter().map(|level| scan_with(level, bytes, size)).collect::<Vec<_>>()[..]
+        else {
+            panic!("no level")
+        };
+        assert!(others.iter().all(|other| other == lines), "the levels disagree");
+        lines.clone()
+    }
+
+    fn scan_with(level: Level, bytes: &[u8], size: usize) -> Vec<Line> {
         let mut lines = Vec::new();
         let mut scanner = LineScanner::new(0);
         for block in bytes.chunks(size) {
-            scanner.feed(block, &mut |line| lines.push(line));
+            scanner.feed_with(level, block, &mut |line| lines.push(line));
         }
         lines.extend(scanner.finish());
         for line in &mut lines {

@@ -13,6 +13,7 @@ use crate::storage::StorageError;
 use crate::storage::fs::{FsFile, read_exact_at};
 use crate::storage::jsonl::codec::{self, LineHead};
 use crate::storage::jsonl::reader::{Bytes, Index, LineVisitor};
+use crate::storage::jsonl::{PREVIEWED_BYTES, read_clipped};
 
 /// An entry during a pass over its file.
 #[derive(Clone, Copy)]
@@ -36,6 +37,17 @@ impl VisitedEntry<'_> {
     /// Reads the whole entry; `None` when its record is no JSON or cannot be read.
     pub(crate) fn entry(&self) -> Option<Entry> {
         codec::decode_entry(&self.record()?)
+    }
+
+    /// Reads the entry for a look at it; of a long record the strings may be cut, see
+    /// [`SessionRead::preview`](crate::storage::SessionRead::preview).
+    pub(crate) fn preview(&self) -> Option<Entry> {
+        match self.bytes.whole {
+            None if self.bytes.len > PREVIEWED_BYTES => {
+                codec::decode_entry(&read_clipped(self.file, self.bytes.offset, self.bytes.len).ok()?)
+            }
+            Some(_) | None => self.entry(),
+        }
     }
 
     /// The bytes of the record; `None` when they cannot be read.

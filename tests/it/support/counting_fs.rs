@@ -1,4 +1,5 @@
-//! A file system that counts what is read from session files, and a clock for which all files are old.
+//! A file system that counts what is read from session files and writes down its calls, and a clock for which all files
+//! are old.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,17 +13,32 @@ use pi_sessions::storage::{Clock, RandomIds, SystemClock};
 /// Bytes read, by path.
 type Counts = Arc<Mutex<BTreeMap<PathBuf, u64>>>;
 
+/// The calls that appends make, in order, and how many bytes were asked for.
+type Calls = Arc<Mutex<Vec<(&'static str, usize)>>>;
+
 #[derive(Clone, Debug, Default)]
-pub struct CountingFs(Counts);
+pub struct CountingFs(Counts, Calls);
 
 #[derive(Debug)]
 struct CountingFile {
     inner: Arc<dyn FsFile>,
     path: PathBuf,
     counts: Counts,
+    calls: Calls,
+}
+
+impl CountingFile {
+    fn call(&self, name: &'static str, bytes: usize) {
+        self.calls.lock().expect("no test panics while it counts").push((name, bytes));
+    }
 }
 
 impl CountingFs {
+    /// The calls since the last call of this.
+    pub fn take_calls(&self) -> Vec<(&'static str, usize)> {
+        std::mem::take(&mut *self.1.lock().expect("no test panics while it counts"))
+    }
+
     /// What was read since the last call.
     pub fn take(&self) -> BTreeMap<PathBuf, u64> {
         std::mem::take(&mut *self.0.lock().expect("no test panics while it counts"))
@@ -31,9 +47,15 @@ impl CountingFs {
 
 impl Fs for CountingFs {
     fn open(&self, path: &Path, how: OpenFor) -> io::Result<Arc<dyn FsFile>> {
-        Ok(Arc::new(CountingFile { inner: StdFs.open(path, how)?, path: path.to_owned(), counts: self.0.clone() }))
+        Ok(Arc::new(CountingFile {
+            inner: StdFs.open(path, how)?,
+            path: path.to_owned(),
+            counts: self.0.clone(),
+            calls: self.1.clone(),
+        }))
     }
     fn metadata(&self, path: &Path) -> io::Result<FileMeta> {
+        self.1.lock().expect("no test panics while it counts").push(("stat", 0));
         StdFs.metadata(path)
     }
     fn link_metadata(&self, path: &Path) -> io::Result<FileMeta> {
@@ -64,26 +86,31 @@ impl Fs for CountingFs {
 
 impl FsFile for CountingFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.call("read", buffer.len());
         let len = self.inner.read_at(buffer, offset)?;
         *self.counts.lock().expect("no test panics while it counts").entry(self.path.clone()).or_default() += len as u64;
         Ok(len)
     }
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.call("write", bytes.len());
         self.inner.append(bytes)
     }
     fn sync_data(&self) -> io::Result<()> {
+        self.call("sync", 0);
         self.inner.sync_data()
     }
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.inner.set_len(len)
     }
     fn metadata(&self) -> io::Result<FileMeta> {
+        self.call("fstat", 0);
         self.inner.metadata()
     }
     fn set_mode(&self, mode: u32) -> io::Result<()> {
         self.inner.set_mode(mode)
     }
     fn lock(&self) -> io::Result<()> {
+        self.call("lock", 0);
         self.inner.lock()
     }
     fn try_lock(&self) -> io::Result<bool> {
@@ -94,6 +121,7 @@ impl FsFile for CountingFile {
         self.inner.try_lock_shared()
     }
     fn unlock(&self) -> io::Result<()> {
+        self.call("unlock", 0);
         self.inner.unlock()
     }
 }
