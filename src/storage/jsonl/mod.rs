@@ -40,6 +40,7 @@ pub(crate) use recovery::{Ids, examine};
 #[cfg(feature = "search")]
 pub(crate) use resume::{Pass, ResumePoint, anchor, visit_appended, visit_range, visit_resumable};
 pub(crate) use visit::{VisitedEntry, visit_file};
+pub(crate) use writer::FileLock;
 pub use writer::write_unsaved;
 
 /// How many bytes before the known end are compared to notice that a file was changed.
@@ -57,6 +58,8 @@ pub struct JsonlStorage {
     /// The last bytes before the known end.
     anchor: Vec<u8>,
     poisoned: bool,
+    /// Where it goes when it is moved.
+    root: Option<PathBuf>,
 }
 
 impl JsonlStorage {
@@ -67,6 +70,12 @@ impl JsonlStorage {
     pub fn open(fs: Arc<dyn Fs>, path: &Path) -> Result<Self, StorageError> {
         let file = fs.open(path, OpenFor::Read).map_err(|source| StorageError::io("open", path, source))?;
         Self::of_file(fs, path, file, false)
+    }
+
+    /// The same as a session of a root: should its file be gone, it may have been moved to a folder there.
+    #[must_use]
+    pub fn of_root(self, root: &Path) -> Self {
+        Self { root: Some(root.to_owned()), ..self }
     }
 
     /// Creates a session file with nothing but a header, and makes it durable. A 0-byte file is initialized.
@@ -95,7 +104,8 @@ impl JsonlStorage {
 
     fn of_file(fs: Arc<dyn Fs>, path: &Path, file: Arc<dyn FsFile>, appendable: bool) -> Result<Self, StorageError> {
         let index = Index::open(&*file, path)?;
-        let mut storage = Self { fs, path: path.to_owned(), file, appendable, index, anchor: Vec::new(), poisoned: false };
+        let mut storage =
+            Self { fs, path: path.to_owned(), file, appendable, index, anchor: Vec::new(), poisoned: false, root: None };
         storage.anchor = storage.read_anchor()?;
         Ok(storage)
     }
@@ -169,6 +179,7 @@ impl JsonlStorage {
         let _lock = writer::FileLock::take(self.file.clone(), &self.path)?;
         let io = |source| StorageError::io("read", &self.path, source);
         let before = self.file.metadata().map_err(io)?;
+        self.remove_left_over(header_line, target)?;
         rewrite::create_file(&*self.fs, target, &mut |file| {
             if before.mode != 0 {
                 file.set_mode(before.mode).map_err(|source| StorageError::io("write", target, source))?;
@@ -188,6 +199,27 @@ impl JsonlStorage {
                 let _ = self.fs.remove_file(target);
             }
         })
+    }
+
+    /// Removes the file at `target` if an earlier move wrote it and died: if all that it holds would be written there again.
+    fn remove_left_over(&self, header_line: &[u8], target: &Path) -> Result<(), StorageError> {
+        let Ok(file) = self.fs.open(target, OpenFor::Read) else { return Ok(()) };
+        let _lock = writer::FileLock::take(file.clone(), target)?;
+        let mut left = file.metadata().map_err(|source| StorageError::io("read", target, source))?.len;
+        let (mut at, mut is_ours) = (0, left > 0);
+        self.copy_with_header(header_line, &mut |bytes| {
+            let len = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+            let mut there = vec![0; if is_ours { len } else { 0 }];
+            read_exact_at(&*file, &mut there, at).map_err(|source| StorageError::io("read", target, source))?;
+            is_ours = is_ours && there == bytes[..len];
+            at += len as u64;
+            left -= len as u64;
+            Ok(())
+        })?;
+        if is_ours && left == 0 {
+            self.fs.remove_file(target).map_err(|source| StorageError::io("replace", target, source))?;
+        }
+        Ok(())
     }
 
     /// Copies a range of the file in blocks.
