@@ -229,7 +229,12 @@ impl RepairPlan {
         }
         let mut rows = Vec::new();
         for index in session.tree().iter_all() {
-            let piece = self.push_text(session.line_number(index), session.line(index)?);
+            let line = session.line_number(index);
+            // Its text was made whole when it was migrated.
+            if std::str::from_utf8(&session.raw_line(index)?).is_err() {
+                self.add(line, RepairKind::ReplaceBadBytes, "bytes that are not UTF-8 become U+FFFD");
+            }
+            let piece = self.push_text(line, session.line(index)?);
             rows.extend(self.take_record(piece));
         }
         Ok(rows)

@@ -201,6 +201,28 @@ impl JsonlStorage {
         })
     }
 
+    /// The record of an entry as it stands in the file, where [`SessionRead::line`] gives it migrated.
+    pub(crate) fn raw_line(&self, index: EntryIndex) -> Result<Vec<u8>, StorageError> {
+        if matches!(self.index.source, Source::File) {
+            return self.line(index);
+        }
+        let (mut at, end) = (self.byte_offset(index), self.len_bytes());
+        let mut line = Vec::new();
+        let mut block = vec![0; 1 << 14];
+        while at < end {
+            let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(block.len());
+            read_exact_at(&*self.file, &mut block[..len], at).map_err(|source| StorageError::io("read", &self.path, source))?;
+            let newline = memchr::memchr(b'\n', &block[..len]);
+            line.extend_from_slice(&block[..newline.unwrap_or(len)]);
+            if newline.is_some() {
+                break;
+            }
+            at += len as u64;
+        }
+        line.truncate(scan::record_end(&line).unwrap_or(line.len()));
+        Ok(line)
+    }
+
     /// Removes the file at `target` if an earlier move wrote it and died: if all that it holds would be written there again.
     fn remove_left_over(&self, header_line: &[u8], target: &Path) -> Result<(), StorageError> {
         let Ok(file) = self.fs.open(target, OpenFor::Read) else { return Ok(()) };
