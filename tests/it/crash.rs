@@ -17,6 +17,7 @@ use pi_sessions::storage::{Durability, SessionRead, StorageError};
 
 use crate::support::fault_fs::{Fault, FaultFs, PowerCut};
 use crate::support::fixed::{CountedIds, SteppingClock};
+use crate::support::told;
 
 const ROOT: &str = "/root";
 const FILE: &str = "/root/--p--/2026-01-01T00-00-00-000Z_s1.jsonl";
@@ -239,11 +240,6 @@ fn sweep(make: &dyn Fn() -> World, work: &Work<'_>) {
     }
     let (images, errors) = (calls * PowerCut::all().count(), calls * Fault::errors().len());
     told(&format!("{calls} deaths, {images} images, {errors} errors, {} of them different", seen.len()));
-}
-
-/// Says how much a test tried; shown with `--nocapture`.
-fn told(tries: &str) {
-    println!("{}: {tries}", std::thread::current().name().unwrap_or_default());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests set files up and look at them as any program does")]
 
+mod cache_faults;
 mod cases;
 mod chat_kills;
 mod cmd_append;
@@ -35,10 +36,14 @@ mod conformance;
 mod crash;
 mod export;
 mod files;
+#[cfg(unix)]
+mod full_disk;
 mod golden;
 mod listing_cache;
 mod llm;
 mod long_session;
+#[cfg(unix)]
+mod owned_session;
 mod pi_continue;
 mod process;
 mod processes;
