@@ -27,7 +27,7 @@
 //!   branches.
 //! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
 //!   the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,
-//!   `check` finds every fault, `repair` writes a mended copy, `usage` reads sessions for a report, `fs` is the file
+//!   `check` finds every fault, `repair` writes a mended copy, `usage` reads sessions for a report, `trash` brings back what was deleted, `prune` plans what has had its time, `fs` is the file
 //!   system behind a trait, `memory` a session without a file, `testing` what
 //!   the tests of this layer share. `jsonl` is one file:
 //!   `scan` finds lines, `codec` reads their heads and bodies, `reader` opens, `recovery` looks at damaged lines,
@@ -56,7 +56,8 @@
 //! - A format to import: one file in `import`, one line in its list, fixtures. One to export to: one file in `export` and
 //!   one line in its list.
 //! - A provider: one file in `llm`. A tool: one file in `agent::tools`. A command: one file in `cli::commands`, three
-//!   lines in its `mod.rs`, and `tests/it/cmd_<name>.rs`.
+//!   lines in its `mod.rs`, and `tests/it/cmd_<name>.rs`. An argument whose value is called SESSION or ENTRY is completed
+//!   by shells, and the examples of its help are run by a test.
 //!
 //! # Example
 //! ```

@@ -170,7 +170,13 @@ impl From<StorageError> for CliError {
         let (kind, hint) = match &error {
             StorageError::NotFound(_) => (ErrorKind::NotFound, Some("pi-sessions list --all")),
             StorageError::NoSuchEntry(_) => (ErrorKind::NotFound, Some("pi-sessions tree")),
-            StorageError::EmptyFile(_) | StorageError::NotASession(_) => (ErrorKind::NotASession, None),
+            StorageError::EmptyFile(_) => {
+                (ErrorKind::NotASession, Some("nothing is in it that could be lost; pi-sessions new begins a session"))
+            }
+            StorageError::NotASession(_) => (
+                ErrorKind::NotASession,
+                Some("pi-sessions import reads files of other programs, pi-sessions list --all shows the sessions"),
+            ),
             StorageError::Format4(_) => (ErrorKind::UnsupportedVersion, None),
             StorageError::UnsupportedVersion { .. } => {
                 (ErrorKind::UnsupportedVersion, Some("a newer version of pi-sessions may know this format"))

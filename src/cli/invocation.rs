@@ -44,6 +44,12 @@ impl<'a> Invocation<'a> {
         Self { ui, surroundings, global, settled: None }
     }
 
+    /// Takes another root than `--root` named.
+    pub(super) fn use_root(&mut self, root: PathBuf) {
+        self.global.root = Some(root);
+        self.settled = None;
+    }
+
     /// The configuration, and the root of sessions.
     ///
     /// # Errors

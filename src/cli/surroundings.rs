@@ -10,11 +10,10 @@ use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::cli::system_trash::SystemTrash;
 use crate::storage::fs::{Fs, OpenFor, StdFs};
+use crate::storage::trash::Trash;
 use crate::storage::{Clock, IdSource, RandomIds, SystemClock};
-
-/// Moves a file to the trash; the error is a sentence.
-pub type Trash = Arc<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
 
 /// Waits before the next look at what others may have changed; false ends the command, as an interrupt does.
 pub type Wait = Arc<dyn Fn(std::time::Duration) -> bool + Send + Sync>;
@@ -46,7 +45,7 @@ pub struct Surroundings {
     /// Standard error.
     pub stderr: Output,
     /// The trash of the system.
-    pub trash: Trash,
+    pub trash: Arc<dyn Trash>,
     /// How it waits.
     pub wait: Wait,
     /// What others are told of who holds a session: the process and the machine.
@@ -99,7 +98,7 @@ impl Surroundings {
             stdin: Input { reader: Box::new(io::stdin()), is_terminal: io::stdin().is_terminal(), is_process: true },
             stdout: Output { writer: Box::new(io::stdout()), columns: out_columns },
             stderr: Output { writer: Box::new(io::stderr()), columns: err_columns },
-            trash: Arc::new(|path| trash::delete(path).map_err(|error| trash_error(&error))),
+            trash: Arc::new(SystemTrash),
             wait: Arc::new(|time| {
                 // Waking early only means an early look.
                 std::thread::park_timeout(time);
@@ -153,16 +152,4 @@ fn logical_cwd(fs: &dyn Fs, pwd: Option<PathBuf>) -> PathBuf {
     let real = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let same = |pwd: &PathBuf| pwd.is_absolute() && fs.canonicalize(pwd).ok() == fs.canonicalize(&real).ok();
     pwd.filter(same).unwrap_or(real)
-}
-
-/// What the trash says, without its `Debug` forms.
-fn trash_error(error: &trash::Error) -> String {
-    match error {
-        trash::Error::Unknown { description } | trash::Error::Os { description, .. } => description.clone(),
-        trash::Error::CouldNotAccess { target } => format!("no access to {target}"),
-        other => match std::error::Error::source(other) {
-            Some(source) => source.to_string(),
-            None => "the system has no trash for it".to_owned(),
-        },
-    }
 }

@@ -25,6 +25,7 @@ pub mod jsonl;
 pub mod list;
 pub mod lock;
 pub mod memory;
+pub mod prune;
 pub mod reference;
 pub mod repair;
 pub mod repo;
@@ -34,6 +35,7 @@ pub mod search;
 mod store;
 #[cfg(test)]
 mod testing;
+pub mod trash;
 pub mod usage;
 
 /// A session that can be read.

@@ -180,6 +180,36 @@ pub fn resolve_entry(session: &Session, text: &str) -> Result<EntryIndex, Refere
     }
 }
 
+/// What is the matter with a label as a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelTrouble {
+    /// No reference ever means it: what comes before labels has this name.
+    NeverFound,
+    /// It takes a name away that meant another entry: `tN`, or steps from a label.
+    Hides(EntryIndex),
+}
+
+/// What is the matter with `label` as a new name for `target`, if anything; see [`resolve_entry`] for the order.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn label_trouble(session: &Session, label: &str, target: EntryIndex) -> Result<Option<LabelTrouble>, StorageError> {
+    let label = label.trim();
+    if matches!(label, "@leaf" | "@prev") || session.tree().find(label).is_some_and(|entry| entry != target) {
+        return Ok(Some(LabelTrouble::NeverFound));
+    }
+    let is_computed = label.strip_prefix('t').and_then(number).is_some() || split_step(label).is_some();
+    if !is_computed || find_named(session, &read_labels(session.read())?, label).is_ok_and(|known| known.is_some()) {
+        return Ok(None);
+    }
+    match resolve_entry(session, label) {
+        Ok(entry) if entry != target => Ok(Some(LabelTrouble::Hides(entry))),
+        Ok(_) => Ok(None),
+        Err(ReferenceError::Storage(error)) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Takes a `~` or `~K` off the end.
 fn split_step(text: &str) -> Option<(&str, usize)> {
     let (before, digits) = text.rsplit_once('~')?;

@@ -305,14 +305,8 @@ impl Repo {
     fn companions(&self, path: &Path) -> Result<Vec<PathBuf>, StorageError> {
         let folder = folder_of(path);
         let items = self.fs.read_dir(folder).map_err(|source| StorageError::io("read the folder", folder, source))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let unsaved = path.with_extension("unsaved.jsonl");
-        let backup = format!("{name}.bak");
-        let is_companion = |path: &PathBuf| {
-            let other = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            *path == unsaved || other == backup || other.strip_prefix(&backup).is_some_and(|rest| rest.starts_with('.'))
-        };
-        let mut companions: Vec<_> = items.into_iter().map(|(path, _)| path).filter(is_companion).collect();
+        let mut companions: Vec<_> =
+            items.into_iter().map(|(other, _)| other).filter(|other| is_companion(path, other)).collect();
         companions.sort();
         Ok(companions)
     }
@@ -334,7 +328,16 @@ fn is_hidden(path: &Path) -> bool {
     split_path(path).1.starts_with(b".")
 }
 
-fn is_session_name(path: &Path) -> bool {
+/// Whether a file of the same folder belongs to a session: a backup, or entries that could not be saved.
+pub(super) fn is_companion(session: &Path, other: &Path) -> bool {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let backup = format!("{}.bak", name(session));
+    let name = name(other);
+    other == session.with_extension("unsaved.jsonl")
+        || name.strip_prefix(&backup).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+pub(super) fn is_session_name(path: &Path) -> bool {
     let name = split_path(path).1;
     !name.starts_with(b".") && name.ends_with(b".jsonl") && !name.ends_with(b".unsaved.jsonl")
 }

@@ -46,6 +46,7 @@ $ pi-sessions check torn
 [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_torn.jsonl:14: damage: the target of this label is not in the file: nothing (byte 3087)
 --- stderr
 checked 1 session: damage in 2 places, 1 note
+note: this mends what can be mended and keeps the old bytes: pi-sessions repair [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_torn.jsonl
 --- exit code 3
 "#);
     assert_snapshot!(env.run("check torn --json"), @r#"
@@ -55,6 +56,7 @@ $ pi-sessions check torn --json
 {"path":"[TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_torn.jsonl","line":14,"byteOffset":3087,"severity":"damage","kind":"danglingLabel","message":"the target of this label is not in the file: nothing"}
 --- stderr
 checked 1 session: damage in 2 places, 1 note
+note: this mends what can be mended and keeps the old bytes: pi-sessions repair [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_torn.jsonl
 --- exit code 3
 "#);
 }
@@ -70,6 +72,7 @@ fn all_sessions_are_checked_without_a_name_and_strangers_are_left_out() {
     assert_snapshot!(run.stderr, @r#"
 note: left out: not a session, its first line is no session header: [TMP]/data/sessions/--home-me-project--/notes.jsonl
 checked 2 sessions: damage in 1 place, 1 note
+note: this mends what can be mended and keeps the old bytes: pi-sessions repair [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_torn.jsonl
 "#);
 }
 
@@ -81,6 +84,7 @@ fn a_file_that_is_no_session_cannot_be_checked_by_name() {
 $ pi-sessions check [TMP]/notes.jsonl
 --- stderr
 error: not a session, its first line is no session header: [TMP]/notes.jsonl
+Hint: pi-sessions import reads files of other programs, pi-sessions list --all shows the sessions
 --- exit code 1
 "#);
     assert_eq!(env.run("check nothing").code, 2);

@@ -87,6 +87,7 @@ fn all_sessions_are_found_before_one_is_deleted() {
 $ pi-sessions delete --yes [TMP]/notes.jsonl
 --- stderr
 error: not a session, its first line is no session header: [TMP]/notes.jsonl
+Hint: pi-sessions import reads files of other programs, pi-sessions list --all shows the sessions
 --- exit code 1
 "#);
     assert!(notes.exists());

@@ -44,10 +44,13 @@ Commands:
   model        Shows or sets the model that the session goes on with
   move         Gives a session another folder to work in, and moves its file there
   delete       Moves sessions to the trash
+  restore      Brings sessions back from the trash; without SESSION lists what is there
+  prune        Moves old or empty sessions to the trash
   export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
   repair       Mends a damaged session and keeps the old bytes beside it
   completions  Prints a script that completes commands in a shell
+  man          Prints a manual page, or writes them all
   config       Shows what is in force, and from where
 
 Options:
@@ -91,10 +94,13 @@ Commands:
   model        Shows or sets the model that the session goes on with
   move         Gives a session another folder to work in, and moves its file there
   delete       Moves sessions to the trash
+  restore      Brings sessions back from the trash; without SESSION lists what is there
+  prune        Moves old or empty sessions to the trash
   export       Writes a session as an HTML page, Markdown or JSON
   check        Looks for faults in sessions, by default in all
   repair       Mends a damaged session and keeps the old bytes beside it
   completions  Prints a script that completes commands in a shell
+  man          Prints a manual page, or writes them all
   config       Shows what is in force, and from where
 
 Options:

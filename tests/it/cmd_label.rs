@@ -82,3 +82,25 @@ $ pi-sessions label empty
 note: there are no labels
 "#);
 }
+
+#[test]
+fn a_label_that_could_never_be_found_is_refused_and_one_that_hides_is_told() {
+    let env = TestEnv::new();
+    let path = env.session("demo", DEMO);
+    let before = std::fs::read(&path).expect("the file");
+    assert_snapshot!(env.run("label demo a2 @leaf"), @r#"
+$ pi-sessions label demo a2 @leaf
+--- stderr
+error: no command would find the label "@leaf": something else has this name
+Hint: take a word that is no id and does not begin with @
+--- exit code 2
+"#);
+    assert_eq!(env.run("label demo a2 u1").code, 2);
+    assert_eq!(std::fs::read(&path).expect("the file"), before, "nothing is written");
+    assert_snapshot!(env.run("label demo a2 t1"), @r#"
+$ pi-sessions label demo a2 t1
+--- stderr
+note: "t1" meant another entry so far, and means this one now: u1
+labelled "t1": a2
+"#);
+}

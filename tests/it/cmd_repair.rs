@@ -90,6 +90,7 @@ fn what_may_not_be_changed_is_refused() {
 $ pi-sessions repair [TMP]/notes.jsonl
 --- stderr
 error: not a session, its first line is no session header: [TMP]/notes.jsonl
+Hint: pi-sessions import reads files of other programs, pi-sessions list --all shows the sessions
 --- exit code 1
 "#);
     let newer = env.write("newer.jsonl", "{\"type\":\"session\",\"version\":4,\"id\":\"n\",\"cwd\":\"/\"}\n{\"type\":");

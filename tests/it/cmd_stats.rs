@@ -157,8 +157,9 @@ fn a_time_may_be_a_date_a_time_or_a_span() {
     assert_snapshot!(env.run("stats --since yesterday"), @r#"
 $ pi-sessions stats --since yesterday
 --- stderr
-error: --since is no date, time or span: yesterday
-Hint: a date is 2026-11-30, a time 2026-11-30T09:00:00Z, a span 90m, 24h, 7d or 2w
+error: invalid value 'yesterday' for '--since <T>': it has to be a number with m, h, d or w, such as 2h, or a date such as 2026-11-30
+
+For more information, try '--help'.
 --- exit code 2
 "#);
     assert_snapshot!(env.run("stats --json --csv"), @r#"
@@ -187,4 +188,35 @@ active       0s
 note: 1 file is no session and was left out (-v tells why)
 note: there is nothing to count (--all takes the sessions of all folders)
 "#);
+}
+
+/// `pi-stats.json` is what Pi says of `input.jsonl`, or of `continued.jsonl` where Pi went on.
+#[test]
+fn the_totals_are_those_of_pi() {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    let env = TestEnv::new();
+    let mut count = 0;
+    for area in ["context", "pi", "pi-continue"] {
+        for case in std::fs::read_dir(fixtures.join(area)).expect("the fixtures are there") {
+            let case = case.expect("a case").path();
+            let Ok(pi) = std::fs::read(case.join("pi-stats.json")) else { continue };
+            let pi: serde_json::Value = serde_json::from_slice(&pi).expect("JSON");
+            let file = case.join(if area == "pi-continue" { "continued.jsonl" } else { "input.jsonl" });
+            let ours = env.run(&format!("stats {} --json", file.display())).stdout;
+            let ours: serde_json::Value = serde_json::from_str(&ours).expect("one object");
+            for (own, theirs) in [
+                ("messages", "totalMessages"),
+                ("prompts", "userMessages"),
+                ("turns", "assistantMessages"),
+                ("toolCalls", "toolCalls"),
+            ] {
+                assert_eq!(ours[own], pi[theirs], "{own} of {}", case.display());
+            }
+            assert_eq!(ours["tokens"], pi["tokens"], "{}", case.display());
+            let cost = |value: &serde_json::Value| value["cost"].as_f64().expect("a cost");
+            assert!((cost(&ours) - cost(&pi)).abs() < 1e-9, "{}: {ours} {pi}", case.display());
+            count += 1;
+        }
+    }
+    assert_eq!(count, 60);
 }

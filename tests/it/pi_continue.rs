@@ -78,7 +78,7 @@ fn assert_is(own: &Message, pi: &Value, place: &str) {
 #[test]
 fn pi_goes_on_with_exactly_the_messages_of_the_context() {
     let cases = cases();
-    assert!(cases.len() >= 10, "{} cases", cases.len());
+    assert!(cases.len() >= 28, "{} cases", cases.len());
     for case in cases {
         let own = request(&open(&case.join("input.jsonl")));
         let (prompt, pi) = pi_request(&case);

@@ -3,16 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pi_sessions::session::entry::EntryType;
-use pi_sessions::session::message::Role;
+use pi_sessions::storage::SessionStorage;
 use pi_sessions::storage::fs::Fs;
 use pi_sessions::storage::jsonl::JsonlStorage;
 use pi_sessions::storage::list::SessionSummary;
 use pi_sessions::storage::repo::{Layout, Repo};
-use pi_sessions::storage::{SessionRead, SessionStorage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::support::exercise::same;
 use crate::support::fault_fs::FaultFs;
 use crate::support::fixed::{CountedIds, SteppingClock};
 use crate::support::slow_reader::{SlowSession, read_slowly};
@@ -27,39 +26,6 @@ fn open(fs: &FaultFs) -> JsonlStorage {
     JsonlStorage::open(fs, Path::new(FILE)).expect("a session")
 }
 
-/// What the fast reader found, in the words of the slow one.
-fn check_same(what: &str, storage: &JsonlStorage, slow: &SlowSession) {
-    let tree = storage.tree();
-    assert_eq!(tree.len(), slow.entries.len(), "{what}: entries");
-    for (index, entry) in tree.iter_all().zip(&slow.entries) {
-        let head = (
-            tree.id(index).to_string(),
-            tree.parent_id(index).map(|id| id.to_string()),
-            tree.entry_type(index),
-            tree.role(index),
-            storage.line_number(index),
-        );
-        let entry_type = EntryType::from_wire(entry.text("type").unwrap_or_default().as_bytes());
-        let role = || Role::from_wire(entry.value["message"]["role"].as_str().unwrap_or_default());
-        let expect = (
-            entry.text("id").unwrap_or_default().to_owned(),
-            entry.text("parentId").map(str::to_owned),
-            entry_type,
-            (entry_type == EntryType::Message).then(role),
-            entry.line,
-        );
-        assert_eq!(head, expect, "{what}");
-        assert!(storage.line(index).expect("a line") == entry.bytes, "{what}: the bytes of line {}", entry.line);
-    }
-    let damage: Vec<_> = storage.damage().iter().map(|damage| (damage.kind.as_str(), damage.line, damage.byte_offset)).collect();
-    let sorted = |mut damage: Vec<_>| {
-        damage.sort();
-        damage
-    };
-    assert_eq!(sorted(damage), sorted(slow.damage.clone()), "{what}: damage");
-    assert_eq!(tree.leaf().map(|leaf| tree.id(leaf).to_string()), slow.leaf, "{what}: leaf");
-}
-
 /// Both readers agree on `bytes`, also when the file comes in small pieces.
 fn check(what: &str, bytes: &[u8]) {
     let slow = read_slowly(bytes);
@@ -70,7 +36,7 @@ fn check(what: &str, bytes: &[u8]) {
         fs.read_at_most(*piece);
         let opened = JsonlStorage::open(Arc::new(fs.clone()), Path::new(FILE));
         match (&slow, opened) {
-            (Some(slow), Ok(storage)) => check_same(&format!("{what}, {piece} bytes at once"), &storage, slow),
+            (Some(slow), Ok(storage)) => same(&format!("{what}, {piece} bytes at once"), &storage, slow),
             (None, Err(_)) => {}
             (slow, opened) => panic!("{what}: {slow:?}, {opened:?}"),
         }
@@ -174,7 +140,7 @@ fn lines_that_end_at_and_around_the_borders_of_blocks_are_read() {
                 let slow = read_slowly(file.as_bytes()).expect("a session");
                 let fs = FaultFs::default();
                 fs.put(Path::new(FILE), file.as_bytes());
-                check_same(&format!("border {border} {off:+}, entry {kind}"), &open(&fs), &slow);
+                same(&format!("border {border} {off:+}, entry {kind}"), &open(&fs), &slow);
             }
         }
     }
@@ -211,7 +177,7 @@ fn damage_in_the_middle_of_a_long_line_is_found() {
                 let slow = read_slowly(file.as_bytes()).expect("a session");
                 let fs = FaultFs::default();
                 fs.put(Path::new(FILE), file.as_bytes());
-                check_same(&format!("{middle:?} in entry {kind} of {len}"), &open(&fs), &slow);
+                same(&format!("{middle:?} in entry {kind} of {len}"), &open(&fs), &slow);
             }
         }
     }
@@ -263,7 +229,7 @@ fn a_file_that_two_threads_read_is_read_as_by_one() {
         let slow = read_slowly(file.as_bytes()).expect("a session");
         let fs = FaultFs::default();
         fs.put(Path::new(FILE), file.as_bytes());
-        check_same(what, &open(&fs), &slow);
+        same(what, &open(&fs), &slow);
     }
 }
 
@@ -377,7 +343,7 @@ proptest! {
             end = *cut;
             storage.refresh().expect("it is the same session");
             let slow = read_slowly(&bytes[..end]).expect("what has a header keeps it");
-            check_same(&format!("after {end} bytes"), &storage, &slow);
+            same(&format!("after {end} bytes"), &storage, &slow);
         }
     }
 }

@@ -5,9 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use jaq_core::load::{Arena, File, Loader};
-use jaq_core::{Compiler, Ctx, Vars, data, unwrap_valr};
-use jaq_json::{Val, read};
+use crate::support::jq::jq;
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -32,30 +30,6 @@ fn blocks(text: &str) -> Vec<(String, String)> {
     blocks
 }
 
-/// Runs a jq program on JSON values, one a line, and prints as jq does.
-fn jq(flags: &str, program: &str, input: &str) -> String {
-    let values = input.lines().map(|line| read::parse_single(line.as_bytes()).expect("a line is JSON"));
-    let inputs: Vec<Val> = if flags.contains('s') { vec![values.collect()] } else { values.collect() };
-    let loader = Loader::new(jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs()));
-    let arena = Arena::default();
-    let modules = loader.load(&arena, File { code: program, path: () }).unwrap_or_else(|_| panic!("jq cannot read {program}"));
-    let funs = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
-    let filter = Compiler::default().with_funs(funs).compile(modules).unwrap_or_else(|_| panic!("jq cannot run {program}"));
-    let mut output = String::new();
-    for value in inputs {
-        let context = Ctx::<data::JustLut<Val>>::new(&filter.lut, Vars::new([]));
-        for result in filter.id.run((context, value)).map(unwrap_valr) {
-            let text = result.expect("the recipe runs").to_string();
-            match serde_json::from_str::<String>(&text) {
-                Ok(string) if flags.contains('r') => output.push_str(&string),
-                Ok(_) | Err(_) => output.push_str(&text),
-            }
-            output.push('\n');
-        }
-    }
-    output
-}
-
 /// `S=…` and `K=…` of the README.
 fn variable(text: &str, name: &str) -> String {
     let start = text.find(&format!("`{name}=")).expect("the README names the file") + name.len() + 2;
@@ -68,6 +42,10 @@ fn the_jq_recipes_print_what_stands_below_them() {
     let blocks = blocks(&text);
     let mut recipes = 0;
     for pair in blocks.windows(2) {
+        // A recipe and, below it, what it prints; those of the figures of `stats` have a test of their own.
+        if pair[1].0 != "text" {
+            continue;
+        }
         let Some((source, filter)) = pair[0].1.trim_end().split_once(" | jq ") else { continue };
         recipes += 1;
         let (command, name) = source.rsplit_once(" $").expect("a recipe names its file");
@@ -82,10 +60,83 @@ fn the_jq_recipes_print_what_stands_below_them() {
         };
         let (flags, program) = filter.split_once(" '").expect("the program stands in quotes");
         let program = program.strip_suffix('\'').expect("the quote closes");
-        assert_eq!(pair[1].0, "text", "what {filter} prints");
         assert_eq!(jq(flags, program, &input), pair[1].1, "{filter}");
     }
     assert_eq!(recipes, 6);
+}
+
+/// The recipes below "The figures of `stats`": what each is of, its input and its program.
+fn figures(text: &str) -> Vec<(String, String, String)> {
+    let part = text.split("### The figures of `stats`").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("the figures");
+    let mut recipes = Vec::new();
+    for (_, block) in blocks(part) {
+        let lines: Vec<_> = block.lines().collect();
+        for pair in lines.chunks(2) {
+            let of = pair[0].strip_prefix("# ").expect("a line says what is found").to_owned();
+            let (input, program) = pair[1].split_once(" | jq -sc '").expect("a recipe");
+            recipes.push((of, input.to_owned(), program.strip_suffix('\'').expect("the quote closes").to_owned()));
+        }
+    }
+    recipes
+}
+
+/// What `stats` says, an object a line.
+fn stats(args: &[&str]) -> Vec<serde_json::Value> {
+    let root = top().join(".pi-sessions.example");
+    let output = Command::new(env!("CARGO_BIN_EXE_pi-sessions"))
+        .args(["--json", "stats", "--root"])
+        .arg(root)
+        .args(args)
+        .output()
+        .expect("it runs");
+    let stdout = String::from_utf8(output.stdout).expect("text");
+    stdout.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
+
+fn assert_equal(found: &serde_json::Value, said: &serde_json::Value, what: &str) {
+    match (found.as_f64(), said.as_f64()) {
+        // Sums of fractions depend on their order.
+        (Some(found), Some(said)) => assert!((found - said).abs() < 1e-9, "{what}: {found} {said}"),
+        _ => assert_eq!(found, said, "{what}"),
+    }
+}
+
+#[test]
+fn every_figure_of_stats_is_found_again_with_jq() {
+    let text = readme();
+    let mut session = stats(&[&top().join(variable(&text, "S")).to_string_lossy()]).remove(0);
+    // What a single session has no recipe for: it is one, and in no group.
+    let keys = session.as_object_mut().expect("an object");
+    keys.retain(|key, _| !["by", "key", "name", "sessions"].contains(&key.as_str()));
+    let mut groups = 0;
+    for (of, input, program) in figures(&text) {
+        let Some(by) = of.strip_prefix("--by ") else {
+            assert_eq!(input, "cat $S");
+            let found = jq("sc", &program, &fs::read_to_string(top().join(variable(&text, "S"))).expect("the example"));
+            let said = keys.remove(&of).unwrap_or_else(|| panic!("{of} is no figure"));
+            assert_equal(&serde_json::from_str(&found).expect("JSON"), &said, &of);
+            continue;
+        };
+        groups += 1;
+        assert_eq!(input, "cat .pi-sessions.example/*/*.jsonl");
+        let mut files: Vec<_> = fs::read_dir(top().join(".pi-sessions.example"))
+            .expect("the example")
+            .filter_map(|folder| fs::read_dir(folder.expect("a folder").path()).ok())
+            .flat_map(|folder| folder.map(|file| file.expect("a file").path()))
+            .collect();
+        files.sort();
+        let all: String = files.iter().map(|file| fs::read_to_string(file).expect("the example")).collect();
+        let said = stats(&["--all", "--by", by]);
+        let found = jq("sc", &program, &all);
+        assert_eq!(found.lines().count(), said.len(), "{found}");
+        for line in found.lines() {
+            let pair: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let group = said.iter().find(|group| group["key"] == pair[0]).unwrap_or_else(|| panic!("no group {line}"));
+            assert_equal(&pair[1], if by == "tool" { &group["toolCalls"] } else { &group["cost"] }, line);
+        }
+    }
+    assert!(keys.is_empty(), "no recipe for {keys:?}");
+    assert_eq!(groups, 5);
 }
 
 /// The names in backquotes in the first cell of each row of the command table.

@@ -34,7 +34,8 @@ fn rust_files(folder: &str) -> Vec<PathBuf> {
         for item in fs::read_dir(&folder).expect("a folder of the project can be read") {
             let path = item.expect("an item can be read").path();
             if path.is_dir() {
-                folders.push(path);
+                // What the fuzz target's own package builds is not ours.
+                folders.extend((!path.ends_with("target")).then_some(path));
             } else if path.extension().is_some_and(|end| end == "rs") {
                 files.push(path);
             }

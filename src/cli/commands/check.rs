@@ -12,7 +12,7 @@ use crate::cli::Outcome;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
 use crate::cli::refer::find_session;
-use crate::cli::text::one_line;
+use crate::cli::text::{one_line, quote};
 use crate::cli::ui::Look;
 use crate::cli::view::{count, path_text};
 use crate::storage::StorageError;
@@ -60,6 +60,7 @@ pub(super) fn run(args: &CheckArgs, invocation: &mut Invocation<'_>) -> Result<O
     }
 
     let (mut damaged, mut notes, mut strangers) = (0u64, 0u64, 0u64);
+    let mut damaged_paths: Vec<&PathBuf> = Vec::new();
     let progress = invocation.ui.progress();
     for (at, path) in paths.iter().enumerate() {
         progress.show("checking sessions", at as u64, paths.len() as u64);
@@ -75,6 +76,9 @@ pub(super) fn run(args: &CheckArgs, invocation: &mut Invocation<'_>) -> Result<O
             Err(StorageError::NotFound(_)) if is_all => continue,
             Err(error) => return Err(error.into()),
         };
+        if faults.iter().any(|fault| fault.severity() == Severity::Damage) {
+            damaged_paths.push(path);
+        }
         for fault in &faults {
             match fault.severity() {
                 Severity::Damage => damaged += 1,
@@ -87,6 +91,17 @@ pub(super) fn run(args: &CheckArgs, invocation: &mut Invocation<'_>) -> Result<O
     let checked = count(paths.len() as u64 - strangers, "session", "sessions");
     let damage = if damaged > 0 { format!("damage in {}", count(damaged, "place", "places")) } else { "no damage".to_owned() };
     invocation.ui.done(&format!("checked {checked}: {damage}, {}", count(notes, "note", "notes")));
+    match damaged_paths.as_slice() {
+        [] => {}
+        [path] => {
+            let path = quote(&path_text(path));
+            invocation.ui.note(&format!("this mends what can be mended and keeps the old bytes: pi-sessions repair {path}"));
+        }
+        several => {
+            let what = count(several.len() as u64, "session", "sessions");
+            invocation.ui.note(&format!("{what} are damaged; pi-sessions repair SESSION mends one and keeps the old bytes"));
+        }
+    }
     Ok(if damaged > 0 { Outcome::DamageFound } else { Outcome::Done })
 }
 

@@ -17,6 +17,8 @@ Examples:
   pi-sessions completions fish > ~/.config/fish/completions/pi-sessions.fish";
 
 /// Prints a script that completes commands in a shell
+///
+/// In bash, zsh and fish sessions and entries are completed too, by id, name, label and turn.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompletionsArgs {
@@ -26,8 +28,16 @@ pub struct CompletionsArgs {
 }
 
 pub(super) fn run(args: &CompletionsArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "pi-sessions", &mut script);
+    let script = match args.shell {
+        Shell::Bash => include_str!("../completions/bash.sh").into(),
+        Shell::Zsh => include_str!("../completions/zsh.sh").into(),
+        Shell::Fish => include_str!("../completions/fish.sh").into(),
+        other => {
+            let mut script = Vec::new();
+            clap_complete::generate(other, &mut Cli::command(), "pi-sessions", &mut script);
+            script
+        }
+    };
     invocation.ui.bytes(&script)?;
     Ok(Outcome::Done)
 }

@@ -67,16 +67,10 @@ pub(super) fn run(args: &DeleteArgs, invocation: &mut Invocation<'_>) -> Result<
         if args.permanent {
             repo.delete(path)?;
         } else {
-            let mut refused = None;
-            let result = repo.delete_by(path, &mut |file| {
-                trash(file).map_err(|why| {
-                    refused = Some(why.clone());
-                    StorageError::Io { doing: "move to the trash", path: file.to_owned(), source: std::io::Error::other(why) }
-                })
-            });
-            result.map_err(|error| {
+            repo.discard(path, &*trash).map_err(|error| {
+                let is_of_trash = matches!(&error, StorageError::Io { doing: "move to the trash", .. });
                 let error = CliError::from(error);
-                if refused.is_some() { error.hint("--permanent removes it without a trash") } else { error }
+                if is_of_trash { error.hint("--permanent removes it without a trash") } else { error }
             })?;
         }
         let ui = &mut *invocation.ui;

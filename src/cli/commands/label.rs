@@ -12,7 +12,7 @@ use crate::cli::invocation::Invocation;
 use crate::cli::refer::{find_named_entry, open_session};
 use crate::cli::text::{one_line, pad, width};
 use crate::cli::ui::Look;
-use crate::storage::reference::read_labels;
+use crate::storage::reference::{LabelTrouble, label_trouble, read_labels};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,6 +67,20 @@ pub(super) fn run(args: &LabelArgs, invocation: &mut Invocation<'_>) -> Result<O
     let target = find_named_entry(&session, entry)?;
     let target_id = session.tree().id(target);
     let wanted = if args.clear { Some("") } else { args.label.as_deref() };
+    if let Some(wanted) = wanted.filter(|wanted| !wanted.trim().is_empty()) {
+        match label_trouble(&session, wanted, target)? {
+            None => {}
+            Some(LabelTrouble::NeverFound) => {
+                let name = wanted.trim();
+                return Err(CliError::usage(format!("no command would find the label {name:?}: something else has this name"))
+                    .hint("take a word that is no id and does not begin with @"));
+            }
+            Some(LabelTrouble::Hides(other)) => {
+                let other = session.tree().id(other);
+                invocation.ui.note(&format!("{:?} meant another entry so far, and means this one now: {other}", wanted.trim()));
+            }
+        }
+    }
     let label = match wanted {
         Some(wanted) => {
             session.set_label(target, Some(wanted))?;

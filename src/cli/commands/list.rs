@@ -144,7 +144,7 @@ fn sort(sessions: &mut [SessionSummary], by: SortBy) {
 }
 
 /// How many characters of an id tell each session from all others: 8 or more, and none ends in a dash.
-pub(super) fn short_id_len(sessions: &[SessionSummary]) -> usize {
+pub(in crate::cli) fn short_id_len(sessions: &[SessionSummary]) -> usize {
     let mut ids: Vec<_> = sessions.iter().map(|session| session.id.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();

@@ -12,6 +12,7 @@ mod append;
 mod chat;
 mod check;
 mod compact;
+mod complete;
 mod completions;
 mod config;
 mod context;
@@ -22,13 +23,16 @@ mod fork;
 mod goto;
 mod import;
 mod label;
-mod list;
+pub(in crate::cli) mod list;
+mod man;
 mod model;
 mod move_;
 mod name;
 mod new;
 mod path;
+mod prune;
 mod repair;
+mod restore;
 mod search;
 mod show;
 mod stats;
@@ -61,10 +65,14 @@ pub enum Command {
     Model(model::ModelArgs),
     Move(move_::MoveArgs),
     Delete(delete::DeleteArgs),
+    Restore(restore::RestoreArgs),
+    Prune(prune::PruneArgs),
     Export(export::ExportArgs),
     Check(check::CheckArgs),
     Repair(repair::RepairArgs),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+    Complete(complete::CompleteArgs),
     Config(config::ConfigArgs),
 }
 
@@ -97,10 +105,14 @@ impl Command {
             Self::Model(args) => model::run(&args, invocation),
             Self::Move(args) => move_::run(&args, invocation),
             Self::Delete(args) => delete::run(&args, invocation),
+            Self::Restore(args) => restore::run(&args, invocation),
+            Self::Prune(args) => prune::run(&args, invocation),
             Self::Export(args) => export::run(&args, invocation),
             Self::Check(args) => check::run(&args, invocation),
             Self::Repair(args) => repair::run(&args, invocation),
             Self::Completions(args) => completions::run(&args, invocation),
+            Self::Man(args) => man::run(&args, invocation),
+            Self::Complete(args) => complete::run(&args, invocation),
             Self::Config(args) => config::run(&args, invocation),
         }
     }

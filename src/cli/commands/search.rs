@@ -15,10 +15,11 @@ use crate::cli::commands::list::short_id_len;
 use crate::cli::error::CliError;
 use crate::cli::folder::absolute;
 use crate::cli::invocation::Invocation;
+use crate::cli::moment::Moment;
 use crate::cli::text::{cut, cut_start, lines, one_line, pad, quote, width};
 use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{age, count, path_text};
-use crate::session::entry::{EntryType, SessionId, format_timestamp, parse_timestamp_ms};
+use crate::session::entry::{EntryType, SessionId, format_timestamp};
 use crate::session::message::Role;
 use crate::storage::list::SessionSummary;
 use crate::storage::search::{Query, QueryError, SearchHit, SearchIndex, SearchOptions, SearchResults, Snippet};
@@ -62,8 +63,8 @@ pub struct SearchArgs {
     #[arg(long)]
     regex: bool,
     /// Only what is as new as this: 30m, 2h, 3d or 1w ago, or a date such as 2026-11-30 (UTC)
-    #[arg(long, value_name = "TIME", value_parser = parse_since)]
-    since: Option<Since>,
+    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    since: Option<Moment>,
     /// At most N hits, the newest (default: 20 on a terminal, else all)
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -92,27 +93,6 @@ impl SearchedRole {
             Self::BashExecution => Role::BashExecution,
         }
     }
-}
-
-/// How old a hit may be, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Since {
-    /// Before now.
-    Ago(i64),
-    /// After 1970.
-    At(i64),
-}
-
-fn parse_since(text: &str) -> Result<Since, String> {
-    const MINUTE_MS: i64 = 60_000;
-    let forms = [text.to_owned(), format!("{text}Z"), format!("{text}:00Z"), format!("{text}T00:00:00Z")];
-    if let Some(at) = forms.iter().find_map(|form| parse_timestamp_ms(form)) {
-        return Ok(Since::At(at));
-    }
-    let ago = |unit, ms| text.strip_suffix(unit)?.parse::<u32>().ok().map(|number| Since::Ago(i64::from(number) * ms));
-    let units = [('m', MINUTE_MS), ('h', 60 * MINUTE_MS), ('d', 24 * 60 * MINUTE_MS), ('w', 7 * 24 * 60 * MINUTE_MS)];
-    let ago = units.into_iter().find_map(|(unit, ms)| ago(unit, ms));
-    ago.ok_or_else(|| "it has to be a number with m, h, d or w, such as 2h, or a date such as 2026-11-30".to_owned())
 }
 
 #[derive(Serialize)]
@@ -149,10 +129,7 @@ pub(super) fn run(args: &SearchArgs, invocation: &mut Invocation<'_>) -> Result<
     let options = SearchOptions {
         cwd: (!args.all).then(|| here.clone()),
         role: args.role.map(SearchedRole::role),
-        since_ms: args.since.map(|since| match since {
-            Since::Ago(ms) => invocation.now_ms().saturating_sub(ms),
-            Since::At(ms) => ms,
-        }),
+        since_ms: args.since.map(|since| since.at_ms(invocation.now_ms())),
         // One more tells whether there are more.
         limit: limit.map(|limit| limit.saturating_add(1)),
     };
@@ -358,26 +335,6 @@ fn fit(mut pieces: Vec<(String, bool)>, columns: usize) -> Vec<(String, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_spans_or_dates() {
-        for (text, expect) in [
-            ("30m", Some(Since::Ago(1_800_000))),
-            ("2h", Some(Since::Ago(7_200_000))),
-            ("3d", Some(Since::Ago(259_200_000))),
-            ("1w", Some(Since::Ago(604_800_000))),
-            ("2026-11-30", Some(Since::At(1_795_996_800_000))),
-            ("2026-11-30T09:00", Some(Since::At(1_796_029_200_000))),
-            ("2026-11-30T10:00:00+01:00", Some(Since::At(1_796_029_200_000))),
-            ("2", None),
-            ("h", None),
-            ("-1d", None),
-            ("yesterday", None),
-            ("2026-13-30", None),
-        ] {
-            assert_eq!(parse_since(text).ok(), expect, "{text}");
-        }
-    }
 
     #[test]
     fn a_line_that_is_too_long_still_shows_the_match() {

@@ -11,11 +11,11 @@ use crate::cli::Outcome;
 use crate::cli::error::CliError;
 use crate::cli::folder::SameFolder;
 use crate::cli::invocation::Invocation;
+use crate::cli::moment::Moment;
 use crate::cli::refer::find_session;
 use crate::cli::text::{cut, one_line, pad, width};
 use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{TokensView, count, grouped};
-use crate::session::entry::parse_timestamp_ms;
 use crate::session::usage_report::{Group, GroupBy, Totals, Usage, UsageReport, Wanted};
 use crate::storage::list::Skipped;
 use crate::storage::usage::session_usage;
@@ -40,8 +40,8 @@ pub struct StatsArgs {
     #[arg(long, conflicts_with = "session")]
     all: bool,
     /// Only entries from a time on: a date, a time as in the files, or how long ago, as in 90m, 24h, 7d or 2w
-    #[arg(long, value_name = "T")]
-    since: Option<String>,
+    #[arg(long, value_name = "T", value_parser = Moment::parse)]
+    since: Option<Moment>,
     /// Print a line for each day, model, project, session or tool
     #[arg(long, value_name = "WHAT")]
     by: Option<By>,
@@ -130,10 +130,7 @@ pub(super) fn run(args: &StatsArgs, invocation: &mut Invocation<'_>) -> Result<O
     if args.csv && invocation.ui.is_json() {
         return Err(CliError::usage("--csv and --json are two forms of the same; give one of them"));
     }
-    let since_ms = match &args.since {
-        Some(since) => Some(since_ms(since, invocation.now_ms())?),
-        None => None,
-    };
+    let since_ms = args.since.map(|since| since.at_ms(invocation.now_ms()));
     let mut report = UsageReport::new(args.by.map(By::group_by), since_ms);
     let skipped = match &args.session {
         Some(session) => {
@@ -192,27 +189,6 @@ fn tell(usage: &Usage, skipped: &[Skipped], ui: &mut Ui) {
     if usage.total.sessions == 0 {
         ui.note("there is nothing to count (--all takes the sessions of all folders)");
     }
-}
-
-/// Unix milliseconds of a date, a time, or a span before now.
-fn since_ms(text: &str, now_ms: i64) -> Result<i64, CliError> {
-    let span = || {
-        let unit = text.chars().last()?;
-        let minutes = match unit {
-            'm' => 1,
-            'h' => 60,
-            'd' => 24 * 60,
-            'w' => 7 * 24 * 60,
-            _ => return None,
-        };
-        let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
-        Some(now_ms.saturating_sub(i64::from(number) * minutes * 60_000))
-    };
-    let date = || parse_timestamp_ms(&format!("{text}T00:00:00Z"));
-    span().or_else(|| parse_timestamp_ms(text)).or_else(date).ok_or_else(|| {
-        CliError::usage(format!("--since is no date, time or span: {text}"))
-            .hint("a date is 2026-11-30, a time 2026-11-30T09:00:00Z, a span 90m, 24h, 7d or 2w")
-    })
 }
 
 fn print_total(totals: &Totals, ui: &mut Ui) -> Result<(), CliError> {

@@ -194,3 +194,22 @@ fn sessions_are_found_in_a_folder_by_path_id_and_prefix() {
     assert_eq!(elsewhere, Err("there is no session with a message in this folder".to_owned()));
     assert_eq!(resolve_session(&repo, "/elsewhere", Some("sess")).map_err(|error| error.to_string()), Ok(path));
 }
+
+#[test]
+fn labels_that_no_reference_finds_or_that_hide_another_are_told() {
+    let (_folder, path) = file("s.jsonl", SESSION.as_bytes());
+    let session = session(open(&path));
+    let at = |id: &str| session.tree().find(id).expect("it is there");
+    let trouble = |label: &str, target: &str| label_trouble(&session, label, at(target)).expect("it can be read");
+    for label in ["@leaf", " @prev ", "aa000001"] {
+        assert_eq!(trouble(label, "tail"), Some(LabelTrouble::NeverFound), "{label}");
+    }
+    assert_eq!(trouble("t1", "tail"), Some(LabelTrouble::Hides(at("aa000001"))));
+    assert_eq!(trouble("t2~", "tail"), Some(LabelTrouble::Hides(at("tk"))));
+    // These mean nothing else, or the same, or are labels already.
+    for (label, target) in
+        [("plain", "tail"), ("t9", "tail"), ("t2", "tail"), ("tail", "tail"), ("a~1", "tail"), ("x~1", "tail"), ("@last", "tail")]
+    {
+        assert_eq!(trouble(label, target), None, "{label}");
+    }
+}

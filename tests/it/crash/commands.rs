@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use pi_sessions::cli::surroundings::{Input, Output, Surroundings};
 use pi_sessions::storage::fs::Fs;
+use pi_sessions::storage::trash::{Trash, TrashedFile};
 use pi_sessions::storage::{IdSource, StorageError};
 
 use super::{FILE, Lines, PowerCut, ROOT, TORN, V1, V3, World, sessions, sweep};
@@ -25,6 +26,23 @@ impl Write for Buffer {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// A system without a trash.
+struct NoTrash;
+
+impl Trash for NoTrash {
+    fn put(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn items(&self) -> io::Result<Vec<TrashedFile>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn take(&self, _: &TrashedFile, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -52,7 +70,7 @@ fn run_with(world: &World, words: &[&str], input: &str, used: usize) -> (u8, Str
         stdin: Input { reader: Box::new(io::Cursor::new(input.to_owned().into_bytes())), is_terminal: false, is_process: false },
         stdout: Output { writer: Box::new(said.clone()), columns: None },
         stderr: Output { writer: Box::new(said.clone()), columns: None },
-        trash: Arc::new(|_| Err("there is none".to_owned())),
+        trash: Arc::new(NoTrash),
         wait: Arc::new(|_| false),
         process: "pid 7 on here".to_owned(),
     };

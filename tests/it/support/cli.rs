@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use pi_sessions::cli::surroundings::{Input, Output, Surroundings};
 use pi_sessions::storage::fs::StdFs;
+use pi_sessions::storage::trash::TrashedFile;
 use pi_sessions::storage::{Clock, IdSource};
 
 /// The folder that commands run in; it does not exist.
@@ -47,6 +48,10 @@ impl fmt::Debug for Meanwhile {
 pub struct Trash {
     /// The names of the files that went there.
     pub names: Vec<String>,
+    /// What lies there.
+    items: Vec<TrashedFile>,
+    /// Whether it does not tell what lies there.
+    pub is_silent: bool,
     /// Why it refuses, if it does.
     pub refuses: Option<String>,
     /// Whether it panics, as a mistake of ours would.
@@ -140,7 +145,7 @@ impl TestEnv {
         self.trash.lock().expect("no test panicked")
     }
 
-    /// Has something done while the next command waits, after what was given before.
+    /// Has something done while the next command waits, also for an answer, after what was given before.
     pub fn meanwhile(&self, act: impl FnOnce() + Send + 'static) {
         self.meanwhile.lock().expect("no test panicked").0.push_back(Box::new(act));
     }
@@ -148,6 +153,11 @@ impl TestEnv {
     /// Runs a command line; words in single quotes are one word.
     pub fn run(&self, args: &str) -> Run {
         self.run_with(args, "", false)
+    }
+
+    /// Runs a command line whose words are given one by one, whatever is in them.
+    pub fn run_words(&self, args: &[&str]) -> Run {
+        self.pipe_words(args, "")
     }
 
     /// Runs a command line with standard input from a pipe.
@@ -160,11 +170,27 @@ impl TestEnv {
         self.run_with(args, input, true)
     }
 
+    /// As [`TestEnv::run_words`], with standard input from a pipe.
+    pub fn pipe_words(&self, args: &[&str], input: &str) -> Run {
+        self.run_in_process(&args.join(" "), args.iter().map(ToString::to_string).collect(), input, false)
+    }
+
+    /// As [`TestEnv::run_words`]; a person at the terminal answers its questions with `input`.
+    pub fn answer_words(&self, args: &[&str], input: &str) -> Run {
+        self.run_in_process(&args.join(" "), args.iter().map(ToString::to_string).collect(), input, true)
+    }
+
     fn run_with(&self, args: &str, input: &str, is_terminal: bool) -> Run {
+        self.run_in_process(args, words(args), input, is_terminal)
+    }
+
+    fn run_in_process(&self, args: &str, words: Vec<String>, input: &str, is_terminal: bool) -> Run {
         self.clock.0.fetch_add(1000, Ordering::Relaxed);
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
         let trash = self.trash.clone();
         let meanwhile = self.meanwhile.clone();
+        let answers = io::Cursor::new(input.to_owned().into_bytes());
+        let person = Person { answers, meanwhile: is_terminal.then(|| meanwhile.clone()) };
         let surroundings = Surroundings {
             env: self.env.clone(),
             cwd: self.cwd.clone(),
@@ -175,21 +201,17 @@ impl TestEnv {
             fs: Arc::new(StdFs),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
-            stdin: Input { reader: Box::new(io::Cursor::new(input.to_owned().into_bytes())), is_terminal, is_process: false },
+            stdin: Input { reader: Box::new(person), is_terminal, is_process: false },
             stdout: Output { writer: Box::new(stdout.clone()), columns: self.columns },
             stderr: Output { writer: Box::new(stderr.clone()), columns: self.columns },
-            trash: Arc::new(move |path| {
-                let panics = trash.lock().expect("no test panicked").panics;
-                assert!(!panics, "the trash is on fire");
-                throw_away(&mut trash.lock().expect("no test panicked"), path)
-            }),
+            trash: Arc::new(TestTrash { trash, folder: self.path().join("trash"), now_ms: self.clock.now_ms() }),
             wait: Arc::new(move |_| {
                 let next = meanwhile.lock().expect("no test panicked").0.pop_front();
                 next.map(|act| act()).is_some()
             }),
             process: "pid 7 on here".to_owned(),
         };
-        let words = std::iter::once("pi-sessions".to_owned()).chain(words(args));
+        let words = std::iter::once("pi-sessions".to_owned()).chain(words);
         let code = pi_sessions::cli::run(words, surroundings);
         let shown = |buffer: &Buffer| self.hide(&String::from_utf8(buffer.bytes()).expect("text"));
         Run { args: self.hide(args), code, stdout: shown(&stdout), stderr: shown(&stderr) }
@@ -202,13 +224,62 @@ impl TestEnv {
     }
 }
 
-fn throw_away(trash: &mut Trash, path: &Path) -> Result<(), String> {
-    if let Some(why) = &trash.refuses {
-        return Err(why.clone());
+/// Somebody who answers, after what others do while a question waits.
+struct Person {
+    answers: io::Cursor<Vec<u8>>,
+    meanwhile: Option<Arc<Mutex<Meanwhile>>>,
+}
+
+impl io::Read for Person {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(act) = self.meanwhile.take().and_then(|meanwhile| meanwhile.lock().expect("no test panicked").0.pop_front()) {
+            act();
+        }
+        self.answers.read(buffer)
     }
-    fs::remove_file(path).map_err(|error| error.to_string())?;
-    trash.names.push(path.file_name().expect("a name").to_string_lossy().into_owned());
-    Ok(())
+}
+
+/// The trash of a test: a folder.
+struct TestTrash {
+    trash: Arc<Mutex<Trash>>,
+    folder: PathBuf,
+    now_ms: i64,
+}
+
+impl pi_sessions::storage::trash::Trash for TestTrash {
+    fn put(&self, path: &Path) -> io::Result<()> {
+        let panics = self.trash.lock().expect("no test panicked").panics;
+        assert!(!panics, "the trash is on fire");
+        let mut trash = self.trash.lock().expect("no test panicked");
+        if let Some(why) = &trash.refuses {
+            return Err(io::Error::other(why.clone()));
+        }
+        let content = self.folder.join(trash.names.len().to_string());
+        fs::create_dir_all(&self.folder)?;
+        fs::rename(path, &content)?;
+        trash.names.push(path.file_name().expect("a name").to_string_lossy().into_owned());
+        let file = TrashedFile { id: content.clone().into(), original: path.to_owned(), content, deleted_ms: self.now_ms };
+        trash.items.push(file);
+        Ok(())
+    }
+
+    fn items(&self) -> io::Result<Vec<TrashedFile>> {
+        let trash = self.trash.lock().expect("no test panicked");
+        match trash.is_silent {
+            true => Err(io::Error::new(io::ErrorKind::Unsupported, "this system does not tell what lies in its trash")),
+            false => Ok(trash.items.clone()),
+        }
+    }
+
+    fn take(&self, file: &TrashedFile, to: &Path) -> io::Result<()> {
+        let mut trash = self.trash.lock().expect("no test panicked");
+        if let Some(why) = trash.refuses.clone().filter(|_| to.extension().is_some_and(|end| end == "jsonl")) {
+            return Err(io::Error::other(why));
+        }
+        fs::hard_link(&file.content, to)?;
+        trash.items.retain(|item| item.id != file.id);
+        fs::remove_file(&file.content)
+    }
 }
 
 /// The words of a command line.
