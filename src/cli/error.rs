@@ -6,8 +6,10 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 
 use crate::storage::StorageError;
+
 use crate::storage::reference::{Candidate, ReferenceError};
 
 /// What sort of error it is; its name stands in `--json`.
@@ -195,6 +197,7 @@ impl From<StorageError> for CliError {
             | StorageError::TooLong(_)
             | StorageError::TooManyEntries(_) => (ErrorKind::Io, None),
         };
+        let hint = hint.or_else(|| disk_hint(&error));
         let source = Error::source(&error).map(|source| Shown(source.to_string()));
         let cli = Self::new(kind, error.to_string());
         let cli = match source {
@@ -205,6 +208,18 @@ impl From<StorageError> for CliError {
             Some(hint) => cli.hint(hint),
             None => cli,
         }
+    }
+}
+
+/// What helps against a disk that takes nothing.
+fn disk_hint(error: &StorageError) -> Option<&'static str> {
+    let source = Error::source(error)?.downcast_ref::<io::Error>()?;
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("make room on the disk and try again; what was there before is untouched")
+        }
+        io::ErrorKind::ReadOnlyFilesystem => Some("the disk can only be read; --root DIR keeps sessions elsewhere"),
+        _ => None,
     }
 }
 

@@ -1,7 +1,8 @@
 //! A file that a command writes for its user.
 //!
 //! # Invariants
-//! - The file is there whole, or as it was: it is written beside its place and renamed.
+//! - The file is there whole, or as it was: it is written beside its place, synced and renamed. What a death leaves beside
+//!   it is removed by the next run.
 //! - New files are private.
 
 use std::io::{self, BufWriter, Write};
@@ -9,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::storage::fs::{FileKind, Fs, FsFile, OpenFor};
+use crate::storage::jsonl::rewrite::put_file;
 
 /// Writes a file with what `fill` writes; a file of that name is replaced. A pipe or a device is written to as it is.
 ///
@@ -31,22 +33,7 @@ pub(super) fn write_file<E: From<io::Error>>(
     }
     // Through a link to a file the file is replaced, and the link stays.
     let path = if old.is_some() { fs.canonicalize(path)? } else { path.to_owned() };
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename).map_err(io::Error::from)?);
-    name.push(format!(".{}.tmp", std::process::id()));
-    let beside = path.with_file_name(name);
-    let file = fs.open(&beside, OpenFor::CreateNew)?;
-    let written = fill_file(file.clone(), fill).and_then(|()| {
-        if let Some(old) = old {
-            file.set_mode(old.mode)?;
-        }
-        Ok(fs.rename(&beside, &path)?)
-    });
-    if written.is_err() {
-        // It is of no use to anybody; whether it can be removed changes nothing.
-        let _ = fs.remove_file(&beside);
-    }
-    written
+    put_file(fs, &path, old.map(|old| old.mode), |file| fill_file(file, fill))
 }
 
 fn fill_file<E: From<io::Error>>(file: Arc<dyn FsFile>, fill: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), E> {

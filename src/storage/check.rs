@@ -234,7 +234,7 @@ impl Check<'_> {
         let mut calls = CallFold::default();
         for index in self.session.tree().iter_all() {
             let bytes = self.session.line(index)?;
-            if let Some((kind, message)) = text_fault(&bytes)
+            if let Some((kind, message)) = text_fault(&self.session.raw_line(index)?)
                 && !told.contains(&(self.session.line_number(index), kind))
             {
                 self.at(index, kind, message);

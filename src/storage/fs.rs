@@ -229,6 +229,23 @@ pub fn read_exact_at(file: &dyn FsFile, mut buffer: &mut [u8], mut offset: u64) 
     Ok(())
 }
 
+/// Opens a file that has to be a regular one, where it exists: to open a pipe could wait for ever, and a device may have
+/// no end.
+///
+/// # Errors
+/// What the system says, and `InvalidInput` for anything but a regular file.
+pub(crate) fn open_regular(fs: &dyn Fs, path: &Path, how: OpenFor) -> io::Result<Arc<dyn FsFile>> {
+    match fs.metadata(path) {
+        Ok(meta) if meta.kind != FileKind::File => {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not a regular file"));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    fs.open(path, how)
+}
+
 /// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StdFs;

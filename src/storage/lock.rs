@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::storage::StorageError;
-use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
+use crate::storage::fs::{Fs, FsFile, OpenFor, open_regular, read_exact_at};
 
 /// The longest mark that is read.
 const MAX_MARK_BYTES: u64 = 4096;
@@ -45,7 +45,7 @@ impl OwnerLock {
         let io = |source| StorageError::io("lock", &path, source);
         let mut tries = 0;
         loop {
-            let file = fs.open(&path, OpenFor::CreateOrOpen).map_err(io)?;
+            let file = open_regular(&**fs, &path, OpenFor::CreateOrOpen).map_err(io)?;
             if !file.try_lock().map_err(io)? {
                 // A shared lock beside the one that was in the way shows that nobody owns the session.
                 if tries < MAX_TRIES && file.try_lock_shared().map_err(io)? {
@@ -75,7 +75,7 @@ impl OwnerLock {
     pub fn owner(fs: &dyn Fs, session: &Path) -> Result<Option<String>, StorageError> {
         let path = lock_path(session);
         let io = |source| StorageError::io("lock", &path, source);
-        let file = match fs.open(&path, OpenFor::Read) {
+        let file = match open_regular(fs, &path, OpenFor::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io(error)),

@@ -6,6 +6,7 @@
 //! - Of the entries only labels are read, and those that an error lists.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::PathBuf;
 
 use crate::session::entry::{Entry, EntryId, EntryKind, EntryType};
@@ -340,7 +341,8 @@ pub fn resolve_session(repo: &Repo, cwd: &str, text: Option<&str>) -> Result<Pat
             return match repo.fs().metadata(&path) {
                 Ok(meta) if meta.kind == FileKind::File => Ok(path),
                 Ok(_) => Err(ReferenceError::NotAFile(path)),
-                Err(_) => Err(ReferenceError::NoSuchFile(path)),
+                Err(error) if is_absent(&error) => Err(ReferenceError::NoSuchFile(path)),
+                Err(source) => Err(StorageError::io("look at", &path, source).into()),
             };
         }
         let is_it = |path: &PathBuf| repo.header_of(path).is_some_and(|header| header.id == text);
@@ -355,6 +357,11 @@ pub fn resolve_session(repo: &Repo, cwd: &str, text: Option<&str>) -> Result<Pat
     let cwds: HashSet<&str> = sessions.iter().map(|session| session.cwd.as_str()).collect();
     let here: HashSet<&str> = cwds.into_iter().filter(|other| repo.same_cwd(other, cwd)).collect();
     pick_session(&sessions, &|session| here.contains(session.cwd.as_str()), text).map(|session| session.path.clone())
+}
+
+/// Whether an error says that there is nothing of this name, as for a path that goes through a file.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename)
 }
 
 /// The session that `text` means. Tried in this order: `@last` (also without `text`; the latest here that has a message),

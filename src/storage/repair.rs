@@ -227,9 +227,21 @@ impl RepairPlan {
         for damage in session.damage() {
             self.tell(damage.line, damage.kind, 2);
         }
+        let of_controls = session.damage().iter().filter(|damage| damage.kind == DamageKind::ControlCharacter);
+        let told: HashSet<_> = of_controls.map(|damage| damage.line).collect();
         let mut rows = Vec::new();
         for index in session.tree().iter_all() {
-            let piece = self.push_text(session.line_number(index), session.line(index)?);
+            let (line, text) = (session.line_number(index), session.line(index)?);
+            // Its text was mended when it was migrated, which is to be told.
+            let raw = session.raw_line(index)?;
+            if std::str::from_utf8(&raw).is_err() {
+                self.add(line, RepairKind::ReplaceBadBytes, "bytes that are not UTF-8 become U+FFFD");
+            }
+            let is_mended = !is_json(&String::from_utf8_lossy(&raw)) && is_json(&String::from_utf8_lossy(&text));
+            if is_mended && !told.contains(&line) {
+                self.tell(line, DamageKind::ControlCharacter, 1);
+            }
+            let piece = self.push_text(line, text);
             rows.extend(self.take_record(piece));
         }
         Ok(rows)

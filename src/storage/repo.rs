@@ -20,10 +20,10 @@ use crate::session::entry::{FORMAT_VERSION, Header, SessionId, format_timestamp}
 use crate::session::hash::fnv1a;
 use crate::session::json::{Extra, Json};
 use crate::storage::cores::map_on_all_cores;
-use crate::storage::fs::{FileKind, FileMeta, FolderItem, Fs};
+use crate::storage::fs::{FileKind, FileMeta, FolderItem, Fs, OpenFor};
 use crate::storage::handle::Session;
-use crate::storage::jsonl::JsonlStorage;
 use crate::storage::jsonl::rewrite::folder_of;
+use crate::storage::jsonl::{FileLock, JsonlStorage};
 use crate::storage::list::Skipped;
 use crate::storage::lock::OwnerLock;
 use crate::storage::{Clock, IdSource, StorageError};
@@ -220,7 +220,7 @@ impl Repo {
     }
 
     pub(super) fn session(&self, storage: JsonlStorage) -> Session {
-        Session::new(Box::new(storage), self.clock.clone(), self.ids.clone())
+        Session::new(Box::new(storage.of_root(&self.root)), self.clock.clone(), self.ids.clone())
     }
 
     /// The session files of the root, sorted by the bytes of their paths: those directly in it and those in its folders.
@@ -368,6 +368,9 @@ impl Repo {
     ) -> Result<Vec<PathBuf>, StorageError> {
         self.refuse_link(path)?;
         let _owner = OwnerLock::take(&self.fs, path, "delete")?;
+        // Who appends at this moment gets its entry written before the file goes, or finds that it is gone.
+        let file = self.fs.open(path, OpenFor::Read).ok();
+        let _lock = file.and_then(|file| FileLock::take(file, path).ok());
         let companions = self.companions(path)?;
         remove(path)?;
         for companion in &companions {

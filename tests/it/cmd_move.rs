@@ -41,6 +41,7 @@ $ pi-sessions move demo --cwd /elsewhere
 --- stderr
 error: the session is in use by chat, process 7: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl
 Hint: end the other program first
+Hint: work on a copy there: pi-sessions fork demo --all --cwd /elsewhere
 --- exit code 1
 "#);
     assert!(path.exists());

@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pi_sessions::session::entry::{EntryKind, Header, SessionId, SessionInfo};
+use pi_sessions::storage::check::{FaultKind, check_file};
 use pi_sessions::storage::fork::{ForkOptions, ForkWhat};
 use pi_sessions::storage::fs::{Fs, StdFs};
 use pi_sessions::storage::handle::Session;
+use pi_sessions::storage::jsonl::follow::Follower;
 use pi_sessions::storage::jsonl::{JsonlStorage, write_unsaved};
-use pi_sessions::storage::lock::OwnerLock;
+use pi_sessions::storage::lock::{OwnerLock, lock_path};
+use pi_sessions::storage::repair::{IfHeld, repair_file};
 use pi_sessions::storage::repo::{Layout, NewSession, Repo};
 use pi_sessions::storage::{Durability, RandomIds, StorageError, SystemClock};
 use tempfile::TempDir;
@@ -369,4 +372,95 @@ fn for_many_new_sessions_the_root_is_looked_at_once() {
     known.remove("new-7");
     assert_eq!(known.find("new-7"), None);
     assert_eq!(known.find("s1").map(Path::to_owned), Some(root.join("--c--/t_other.jsonl")));
+}
+
+fn make_pipe(path: &Path) {
+    assert!(std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
+}
+
+#[test]
+fn a_pipe_or_a_device_is_never_waited_for() {
+    let (_root, repo, path) = place(&[H, E]);
+    let mut session = repo.open(&path).expect("a session");
+    let pipe = path.with_file_name("pipe.jsonl");
+    make_pipe(&pipe);
+    let endless = path.with_file_name("endless.jsonl");
+    symlink("/dev/zero", &endless).expect("a link");
+    for path in [&pipe, &endless] {
+        let mut follower = Follower::new(std_fs(), path);
+        let error = follower.poll(&mut |followed| panic!("{followed:?}")).expect_err("it is no file");
+        assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
+    }
+    // In the place of the owner's mark.
+    make_pipe(&lock_path(&path));
+    assert!(matches!(OwnerLock::owner(&StdFs, &path), Err(StorageError::Io { .. })));
+    assert!(matches!(OwnerLock::take(&std_fs(), &path, "me"), Err(StorageError::Io { .. })));
+    // In the place of the session, while it is open.
+    for replace in [
+        make_pipe,
+        |path: &Path| symlink("/dev/zero", path).expect("a link"),
+        |path: &Path| {
+            fs::create_dir(path).expect("a folder");
+        },
+    ] {
+        let _ = fs::remove_file(&path);
+        replace(&path);
+        let result = session.append(name("e2"), Durability::Synced);
+        assert!(matches!(result, Err(StorageError::Replaced(_) | StorageError::Io { .. })), "{result:?}");
+    }
+    fs::remove_dir(&path).expect("a folder");
+    append(&mut session, "e2");
+    assert_eq!(names(&repo.open(&path).expect("it is written again")), ["e1", "e2"]);
+}
+
+#[test]
+fn a_session_that_was_moved_into_the_root_is_not_written_again_where_it_was() {
+    let (_root, repo, path) = place(&[H, E]);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let outside = elsewhere.path().join("mine.jsonl");
+    fs::rename(&path, &outside).expect("a rename");
+    let mut session = repo.open(&outside).expect("a session");
+    let moved = repo.relocate(&outside, "/q").expect("a move");
+    let result = session.append(name("e2"), Durability::Synced);
+    assert!(matches!(&result, Err(StorageError::Moved { to, .. }) if *to == moved.path), "{result:?}");
+    assert!(!outside.exists());
+    append(&mut repo.open(&moved.path).expect("a session"), "e2");
+}
+
+#[test]
+fn a_move_that_died_between_its_two_files_can_be_made_again() {
+    let (_root, repo, path) = place(&[H, E]);
+    let target = repo.folder_for("/q").join(path.file_name().expect("a name"));
+    fs::create_dir_all(target.parent().expect("a folder")).expect("a folder");
+    fs::write(&target, format!("{}\n{E}\n", H.replace("/p", "/q"))).expect("a file");
+    // Meanwhile somebody went on in the old one.
+    append(&mut repo.open(&path).expect("a session"), "e2");
+    let moved = repo.relocate(&path, "/q").expect("a move");
+    assert_eq!((moved.path, names(&repo.open(&target).expect("a session"))), (target.clone(), vec!["e1".into(), "e2".into()]));
+    // What holds anything else stays.
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(&path, format!("{H}\n{E}\n")).expect("a file");
+    append(&mut repo.open(&target).expect("a session"), "e3");
+    assert!(matches!(repo.relocate(&path, "/q"), Err(StorageError::Exists(_))));
+    assert_eq!(names(&repo.open(&target).expect("a session")), ["e1", "e2", "e3"]);
+    assert!(path.exists());
+}
+
+#[test]
+fn bad_bytes_in_a_line_that_is_migrated_are_found() {
+    let hook = r#"{"type":"message","id":"h1","parentId":null,"timestamp":"t","message":{"role":"hookMessage","customType":"h","content":"t_o","display":true,"timestamp":2}}"#;
+    let old = r#"{"type":"message","timestamp":"t","message":{"role":"user","content":"t_o","timestamp":2}}"#;
+    for (header, line) in [(H.replace("\"version\":3", "\"version\":2"), hook), (V1.to_owned(), old)] {
+        let (_root, repo, path) = place(&[&header, line]);
+        let mut bytes = fs::read(&path).expect("the file");
+        let at = bytes.windows(3).position(|window| window == b"t_o").expect("the text");
+        bytes[at + 1] = 0xff;
+        fs::write(&path, bytes).expect("a file");
+        let bad = |faults: Vec<pi_sessions::storage::check::Fault>| {
+            faults.into_iter().filter(|fault| fault.kind == FaultKind::BadUtf8).map(|fault| fault.line).collect::<Vec<_>>()
+        };
+        assert_eq!(bad(check_file(repo.fs(), &path).expect("a session")), [2]);
+        repair_file(repo.fs(), &path, IfHeld::Refuse).expect("a repair");
+        assert_eq!(bad(check_file(repo.fs(), &path).expect("a session")), [0_u64; 0]);
+    }
 }

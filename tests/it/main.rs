@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests set files up and look at them as any program does")]
 
+mod cache_faults;
 mod cases;
 mod chat_kills;
 mod cmd_append;
@@ -39,6 +40,8 @@ mod conformance;
 mod crash;
 mod export;
 mod files;
+#[cfg(unix)]
+mod full_disk;
 mod fuzzed;
 mod golden;
 mod help_examples;
@@ -46,6 +49,8 @@ mod huge;
 mod listing_cache;
 mod llm;
 mod long_session;
+#[cfg(unix)]
+mod owned_session;
 mod pi_continue;
 mod process;
 mod processes;

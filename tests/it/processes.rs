@@ -8,16 +8,21 @@ use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use pi_sessions::session::entry::{Entry, EntryKind, Header, MessageEntry};
 use pi_sessions::session::json::Json;
 use pi_sessions::session::message::Message;
 use pi_sessions::storage::fs::{Fs, OpenFor, StdFs};
 use pi_sessions::storage::handle::Session;
+use pi_sessions::storage::jsonl::follow::{Followed, Follower};
 use pi_sessions::storage::jsonl::{JsonlStorage, write_unsaved};
 use pi_sessions::storage::lock::{OwnerLock, lock_path};
 use pi_sessions::storage::repo::{Layout, Repo};
 use pi_sessions::storage::{Durability, RandomIds, StorageError, SystemClock};
+
+use crate::support::told;
 
 const TASK: &str = "PI_SESSIONS_TEST_TASK";
 const FILE: &str = "PI_SESSIONS_TEST_FILE";
@@ -108,6 +113,7 @@ fn child() {
             }
         }
         "append 500" => append_500(&path, "child"),
+        "append many" => append_many(&path, &format!("process {}", std::process::id()), &mut |id| say("ack", id)),
         "fill" => {
             let mut session = open(&path);
             let error = loop {
@@ -138,6 +144,171 @@ fn append_500(path: &Path, who: &str) {
     for number in 0..500 {
         session.append(vec![message(&format!("{who} {number} "), number)], Durability::Unsynced).expect("an append");
     }
+}
+
+/// How many entries a writer of many appends.
+const MANY: usize = 2_460;
+/// How many entries are appended by commands that append one and end, in each of two loops.
+const ONE_SHOTS: usize = 160;
+
+/// Appends one or a few at a time, now and then synced; half of the writers keep a branch of their own.
+fn append_many(path: &Path, who: &str, tell: &mut dyn FnMut(&str)) {
+    let mut session = open(path);
+    if who.len().is_multiple_of(2) {
+        session.hold();
+    }
+    let mut number = 0;
+    while number < MANY {
+        let len = (1 + number % 3).min(MANY - number);
+        let batch = (0..len).map(|at| message(&format!("{who} {} ", number + at), (number * 7) % 90)).collect();
+        let durability = if number % 400 == 0 { Durability::Synced } else { Durability::Unsynced };
+        session.append(batch, durability).expect("an append").iter().for_each(|id| tell(id.as_str()));
+        number += len;
+    }
+}
+
+/// Appends with commands that end after one entry.
+fn append_by_commands(path: &Path, who: &str) -> Vec<String> {
+    let append = |number| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pi-sessions"));
+        command.env_clear().env("HOME", "/nowhere").args(["append", "--json"]).arg(path);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command");
+        let line = format!("{{\"role\":\"user\",\"content\":\"[{who} {number}]\"}}\n");
+        child.stdin.take().expect("a pipe").write_all(line.as_bytes()).expect("it reads");
+        let output = child.wait_with_output().expect("an end");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        told["id"].as_str().expect("an id").to_owned()
+    };
+    (0..ONE_SHOTS).map(append).collect()
+}
+
+/// Opens the session anew at each bell: what was there stays where it was, and no entry is there by half. Returns how
+/// often.
+fn read_anew(path: &Path, bell: &Receiver<()>) -> usize {
+    let mut ids: Vec<String> = Vec::new();
+    let mut times = 0;
+    for () in bell {
+        let session = open(path);
+        let tree = session.tree();
+        let mut now = tree.iter_all();
+        for known in &ids {
+            assert_eq!(now.next().map(|index| tree.id(index).to_string()).as_deref(), Some(known.as_str()));
+        }
+        for index in now {
+            let text = text_of(&session.read().entry(index).expect("a line").expect("an entry"));
+            assert!(text.starts_with('[') && text.ends_with(']'), "{text}");
+            ids.push(tree.id(index).to_string());
+        }
+        times += 1;
+    }
+    times
+}
+
+/// Follows the session with a look at each bell; gives each entry once and whole.
+fn follow(path: &Path, bell: &Receiver<()>) -> HashSet<String> {
+    let mut follower = Follower::new(std_fs(), path);
+    let mut seen = HashSet::new();
+    // When nobody rings any more there is one more look.
+    for () in bell.iter().chain([()]) {
+        let poll = follower.poll(&mut |followed| match followed {
+            Followed::Entry(entry, _) => {
+                let text = text_of(entry);
+                assert!(text.starts_with('[') && text.ends_with(']'), "{text}");
+                assert!(seen.insert(entry.id.to_string()), "{} twice", entry.id);
+            }
+            Followed::Header(_) => {}
+            Followed::Missing | Followed::Replaced | Followed::Damaged(_) => panic!("{followed:?}"),
+        });
+        poll.expect("it can be read");
+    }
+    seen
+}
+
+/// As [`follow`], with the command, until it gave so many.
+fn watch(path: &Path, count: usize) -> HashSet<String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pi-sessions"));
+    command.env_clear().env("HOME", "/nowhere").args(["watch", "--json", "--lines", "100000"]).arg(path);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let (mut child, lines) = spawn(command);
+    let mut seen = HashSet::new();
+    for line in lines.lines().take(count) {
+        let entry: serde_json::Value = serde_json::from_str(&line.expect("text")).expect("a whole line");
+        let id = entry["id"].as_str().expect("an id").to_owned();
+        assert!(seen.insert(id), "{entry} twice");
+    }
+    child.kill().expect("it goes on");
+    child.wait().expect("an end");
+    seen
+}
+
+#[test]
+fn eight_writers_and_four_readers_share_a_session() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s.jsonl");
+    create(&path);
+    let count = 8 * MANY + 2 * ONE_SHOTS;
+    let rung = AtomicUsize::new(0);
+    let (bells, ears): (Vec<_>, Vec<_>) = (0..3).map(|_| sync_channel(1)).unzip();
+    // A reader that is at work still hears the next one.
+    let ring = |id: String, bells: &[SyncSender<()>]| {
+        if rung.fetch_add(1, Ordering::Relaxed).is_multiple_of(300) {
+            bells.iter().for_each(|bell| {
+                let _ = bell.try_send(());
+            });
+        }
+        id
+    };
+    let mut acknowledged = Vec::new();
+    let (times, followed) = std::thread::scope(|scope| {
+        let [first, second, third] = <[_; 3]>::try_from(ears).expect("three");
+        let path = &path;
+        let readers = [first, second].map(|bell| scope.spawn(move || read_anew(path, &bell)));
+        let followers = [scope.spawn(move || follow(path, &third)), scope.spawn(|| watch(path, count))];
+        let ring = &ring;
+        let mut writers = Vec::new();
+        for _ in 0..4 {
+            let bells = bells.clone();
+            writers.push(scope.spawn(move || {
+                let (mut child, mut lines) = spawn(child_of("append many", path));
+                let ids = std::iter::from_fn(|| next_line(&mut lines, "ack")).map(|id| ring(id, &bells)).collect::<Vec<_>>();
+                assert!(child.wait().expect("a child").success());
+                ids
+            }));
+        }
+        for number in 0..4 {
+            let bells = bells.clone();
+            writers.push(scope.spawn(move || {
+                let mut ids = Vec::new();
+                append_many(path, &format!("thread {}", 10_usize.pow(number)), &mut |id| ids.push(ring(id.to_owned(), &bells)));
+                ids
+            }));
+        }
+        for who in ["first", "second"] {
+            writers.push(scope.spawn(move || append_by_commands(path, who)));
+        }
+        let results: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        // The readers end also when a writer did not get to its end.
+        drop(bells);
+        results.into_iter().for_each(|ids| acknowledged.extend(ids.expect("no panic")));
+        let times = readers.map(|reader| reader.join().expect("no panic"));
+        (times, followers.map(|follower| follower.join().expect("no panic")))
+    });
+    assert_eq!(acknowledged.len(), count);
+
+    let text = std::fs::read_to_string(&path).expect("text");
+    assert!(text.ends_with('\n'));
+    let whole = |line| serde_json::from_str::<serde_json::Value>(line).expect("each line is whole");
+    let entries: Vec<_> = text.lines().skip(1).map(whole).collect();
+    let ids: HashSet<_> = entries.iter().map(|entry| entry["id"].as_str().expect("an id").to_owned()).collect();
+    assert_eq!((entries.len(), ids.len()), (count, count), "each is there once");
+    assert_eq!(acknowledged.into_iter().collect::<HashSet<_>>(), ids);
+    assert!(followed.iter().all(|seen| *seen == ids));
+    let parents = entries.iter().filter_map(|entry| entry["parentId"].as_str());
+    assert_eq!(parents.filter(|parent| !ids.contains(*parent)).count(), 0, "no orphan");
+    assert_eq!(check_whole(&path).read().damage(), []);
+    told(&format!("{count} entries, opened {times:?} times meanwhile"));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::cli::commands::context::PiView;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::folder::absolute;
 use crate::cli::invocation::Invocation;
+use crate::cli::output_file::write_file;
 use crate::cli::refer::{command_name, open_session};
 use crate::cli::text::{lines, short};
 use crate::cli::view::{count, entry_line, grouped};
@@ -26,7 +27,6 @@ use crate::session::context::{ProjectedMessage, Projection};
 use crate::session::entry::EntryId;
 use crate::session::json::Json;
 use crate::session::message::{CompactionSummaryMessage, Message};
-use crate::storage::fs::{Fs, OpenFor};
 use crate::storage::handle::Session;
 
 const EXAMPLES: &str = "\
@@ -261,24 +261,11 @@ fn write_files(
     ];
     for (name, text) in files {
         let path = out.join(name);
-        write_file(&*fs, out, &path, &text)
+        fs.create_dir_all(out)
+            .and_then(|()| write_file(&*fs, &path, |file| file.write_all(text.as_bytes())))
             .map_err(|error| CliError::new(ErrorKind::Io, format!("cannot write {}", path.display())).because(error))?;
     }
     let words = grouped(summary.split_whitespace().count() as u64);
     invocation.ui.note(&format!("the contexts and the summary ({words} words) are in {}", out.display()));
-    Ok(())
-}
-
-fn write_file(fs: &dyn Fs, folder: &Path, path: &Path, text: &str) -> std::io::Result<()> {
-    fs.create_dir_all(folder)?;
-    let file = fs.open(path, OpenFor::CreateOrOpen)?;
-    file.set_len(0)?;
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        match file.append(rest)? {
-            0 => return Err(std::io::ErrorKind::WriteZero.into()),
-            written => rest = &rest[written..],
-        }
-    }
     Ok(())
 }

@@ -12,8 +12,9 @@ use crate::cli::error::CliError;
 use crate::cli::folder::absolute;
 use crate::cli::invocation::Invocation;
 use crate::cli::refer::find_session;
-use crate::cli::text::one_line;
+use crate::cli::text::{one_line, quote};
 use crate::cli::view::path_text;
+use crate::storage::StorageError;
 use crate::storage::jsonl::JsonlStorage;
 
 const EXAMPLES: &str = "\
@@ -50,7 +51,12 @@ pub(super) fn run(args: &MoveArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         ui.done(&format!("{} works there already: {cwd}", header.id));
         (header.id, path)
     } else {
-        let moved = repo.relocate(&path, &cwd)?;
+        let moved = repo.relocate(&path, &cwd).map_err(|error| {
+            let is_held = matches!(error, StorageError::Busy { .. });
+            let error = CliError::from(error);
+            let copy = format!("work on a copy there: pi-sessions fork {} --all --cwd {}", quote(&header.id), quote(&cwd));
+            if is_held { error.hint(copy) } else { error }
+        })?;
         ui.done(&format!("moved {} to {}; the old file is {}", moved.id, moved.cwd, moved.backup.display()));
         (moved.id, moved.path)
     };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::session::entry::{Entry, Header};
 use crate::storage::StorageError;
-use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
+use crate::storage::fs::{Fs, FsFile, OpenFor, open_regular, read_exact_at};
 use crate::storage::jsonl::ANCHOR_BYTES;
 use crate::storage::jsonl::codec::{decode_entry, decode_header};
 use crate::storage::jsonl::scan::record_end;
@@ -82,10 +82,10 @@ impl Follower {
     /// Looks at the file and gives what is new. `O(bytes that were appended)`.
     ///
     /// # Errors
-    /// When the file is there and cannot be read; the next look goes on where this one ended.
+    /// When the file is there and cannot be read, or is no regular file; the next look goes on where this one ended.
     pub fn poll(&mut self, give: &mut dyn FnMut(Followed<'_>)) -> Result<(), StorageError> {
         // Opened anew each time: a handle of before would go on reading a file that was replaced.
-        let file = match self.fs.open(&self.path, OpenFor::Read) {
+        let file = match open_regular(&*self.fs, &self.path, OpenFor::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if !matches!(self.place, Place::Missing) {

@@ -42,6 +42,7 @@ pub(crate) use recovery::{Ids, examine};
 #[cfg(feature = "search")]
 pub(crate) use resume::{Pass, ResumePoint, anchor, visit_appended, visit_range, visit_resumable};
 pub(crate) use visit::{VisitedEntry, visit_file};
+pub(crate) use writer::FileLock;
 pub use writer::write_unsaved;
 
 /// A record longer than this is not held whole where a preview will do.
@@ -92,6 +93,8 @@ pub struct JsonlStorage {
     /// The last bytes before the known end.
     anchor: Anchor,
     poisoned: bool,
+    /// Where it goes when it is moved.
+    root: Option<PathBuf>,
 }
 
 impl JsonlStorage {
@@ -102,6 +105,12 @@ impl JsonlStorage {
     pub fn open(fs: Arc<dyn Fs>, path: &Path) -> Result<Self, StorageError> {
         let file = fs.open(path, OpenFor::Read).map_err(|source| StorageError::io("open", path, source))?;
         Self::of_file(fs, path, file, false)
+    }
+
+    /// The same as a session of a root: should its file be gone, it may have been moved to a folder there.
+    #[must_use]
+    pub fn of_root(self, root: &Path) -> Self {
+        Self { root: Some(root.to_owned()), ..self }
     }
 
     /// Creates a session file with nothing but a header, and makes it durable. A 0-byte file is initialized.
@@ -132,7 +141,7 @@ impl JsonlStorage {
         let index = Index::open(&*file, path)?;
         let identity = writer::identity(&*file);
         let (path, anchor) = (path.to_owned(), Anchor::default());
-        let mut storage = Self { fs, path, file, identity, appendable, index, anchor, poisoned: false };
+        let mut storage = Self { fs, path, file, identity, appendable, index, anchor, poisoned: false, root: None };
         storage.anchor = storage.read_anchor()?;
         Ok(storage)
     }
@@ -207,6 +216,7 @@ impl JsonlStorage {
         let _lock = writer::FileLock::take(self.file.clone(), &self.path)?;
         let io = |source| StorageError::io("read", &self.path, source);
         let before = self.file.metadata().map_err(io)?;
+        self.remove_left_over(header_line, target)?;
         rewrite::create_file(&*self.fs, target, &mut |file| {
             if before.mode != 0 {
                 file.set_mode(before.mode).map_err(|source| StorageError::io("write", target, source))?;
@@ -226,6 +236,49 @@ impl JsonlStorage {
                 let _ = self.fs.remove_file(target);
             }
         })
+    }
+
+    /// The record of an entry as it stands in the file, where [`SessionRead::line`] gives it migrated.
+    pub(crate) fn raw_line(&self, index: EntryIndex) -> Result<Vec<u8>, StorageError> {
+        if matches!(self.index.source, Source::File) {
+            return self.line(index);
+        }
+        let (mut at, end) = (self.byte_offset(index), self.len_bytes());
+        let mut line = Vec::new();
+        let mut block = vec![0; 1 << 14];
+        while at < end {
+            let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(block.len());
+            read_exact_at(&*self.file, &mut block[..len], at).map_err(|source| StorageError::io("read", &self.path, source))?;
+            let newline = memchr::memchr(b'\n', &block[..len]);
+            line.extend_from_slice(&block[..newline.unwrap_or(len)]);
+            if newline.is_some() {
+                break;
+            }
+            at += len as u64;
+        }
+        line.truncate(scan::record_end(&line).unwrap_or(line.len()));
+        Ok(line)
+    }
+
+    /// Removes the file at `target` if an earlier move wrote it and died: if all that it holds would be written there again.
+    fn remove_left_over(&self, header_line: &[u8], target: &Path) -> Result<(), StorageError> {
+        let Ok(file) = self.fs.open(target, OpenFor::Read) else { return Ok(()) };
+        let _lock = writer::FileLock::take(file.clone(), target)?;
+        let mut left = file.metadata().map_err(|source| StorageError::io("read", target, source))?.len;
+        let (mut at, mut is_ours) = (0, left > 0);
+        self.copy_with_header(header_line, &mut |bytes| {
+            let len = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+            let mut there = vec![0; if is_ours { len } else { 0 }];
+            read_exact_at(&*file, &mut there, at).map_err(|source| StorageError::io("read", target, source))?;
+            is_ours = is_ours && there == bytes[..len];
+            at += len as u64;
+            left -= len as u64;
+            Ok(())
+        })?;
+        if is_ours && left == 0 {
+            self.fs.remove_file(target).map_err(|source| StorageError::io("replace", target, source))?;
+        }
+        Ok(())
     }
 
     /// Copies a range of the file in blocks.

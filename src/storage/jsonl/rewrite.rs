@@ -80,6 +80,26 @@ pub fn create_file(fs: &dyn Fs, path: &Path, fill: &mut Fill<'_>) -> Result<(), 
     })
 }
 
+/// Puts a file that `fill` writes under a name, over a file that has it. `mode` are its permission bits.
+///
+/// # Errors
+/// What the system or `fill` says; then what had the name is as it was.
+pub(crate) fn put_file<E: From<io::Error>>(
+    fs: &dyn Fs,
+    path: &Path,
+    mode: Option<u32>,
+    fill: impl FnOnce(Arc<dyn FsFile>) -> Result<(), E>,
+) -> Result<(), E> {
+    remove_stale(fs, path);
+    let temporary = Temporary::create(fs, path)?;
+    fill(temporary.file.clone())?;
+    if let Some(mode) = mode.filter(|mode| *mode != 0) {
+        temporary.file.set_mode(mode)?;
+    }
+    temporary.file.sync_data()?;
+    Ok(temporary.rename_to(path)?)
+}
+
 /// Whether it is certain that nothing has this name.
 fn is_free(fs: &dyn Fs, path: &Path) -> bool {
     fs.link_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
@@ -213,9 +233,9 @@ impl<'a> Temporary<'a> {
     /// Writes and syncs a file beside `path`.
     fn write(fs: &'a dyn Fs, path: &Path, mode: Option<u32>, fill: &mut Fill<'_>) -> Result<Self, StorageError> {
         remove_stale(fs, path);
-        let temporary = Self::create(fs, path)?;
-        let file = &*temporary.file;
         let io = |source| StorageError::io("write", path, source);
+        let temporary = Self::create(fs, path).map_err(io)?;
+        let file = &*temporary.file;
         if let Some(mode) = mode.filter(|mode| *mode != 0) {
             file.set_mode(mode).map_err(io)?;
         }
@@ -224,7 +244,7 @@ impl<'a> Temporary<'a> {
         Ok(temporary)
     }
 
-    fn create(fs: &'a dyn Fs, path: &Path) -> Result<Self, StorageError> {
+    fn create(fs: &'a dyn Fs, path: &Path) -> io::Result<Self> {
         for number in 0..1_000 {
             let temporary = temporary_name(path, number);
             match fs.open(&temporary, OpenFor::CreateNew) {
@@ -237,10 +257,10 @@ impl<'a> Temporary<'a> {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(StorageError::io("write", path, error)),
+                Err(error) => return Err(error),
             }
         }
-        Err(StorageError::Exists(temporary_name(path, 0)))
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 }
 

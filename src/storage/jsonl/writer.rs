@@ -32,11 +32,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::session::entry::{Entry, FORMAT_VERSION};
+use crate::session::entry::{Entry, FORMAT_VERSION, SessionId};
 use crate::session::tree::EntryIndex;
 use crate::storage::fs::{FileKind, Fs, FsFile, OpenFor};
 use crate::storage::jsonl::reader::{Source, Tail};
 use crate::storage::jsonl::{JsonlStorage, codec, migrate, rewrite};
+use crate::storage::repo::file_name;
 use crate::storage::{Durability, Prepare, StorageError};
 
 /// How often a file that changes under the hands is looked at again.
@@ -125,6 +126,9 @@ impl JsonlStorage {
             Err(error) => return Err(StorageError::io("read", &self.path, error)),
         };
         if Some(at_path.identity) != self.identity {
+            if at_path.kind != FileKind::File {
+                return Err(StorageError::Replaced(self.path.clone()));
+            }
             let how = if self.appendable { OpenFor::Append } else { OpenFor::Read };
             let file = self.fs.open(&self.path, how).map_err(|source| StorageError::io("open", &self.path, source))?;
             self.adopt(file)?;
@@ -156,7 +160,7 @@ impl JsonlStorage {
         if other.index.header.id != self.index.header.id {
             return Err(StorageError::Replaced(self.path.clone()));
         }
-        *self = Self { poisoned: self.poisoned, ..other };
+        *self = Self { poisoned: self.poisoned, root: self.root.take(), ..other };
         Ok(())
     }
 
@@ -184,15 +188,27 @@ impl JsonlStorage {
         Ok(())
     }
 
-    /// Where the session went when it was moved to the folder of another cwd: such folders lie side by side, and the file
-    /// keeps its name.
+    /// Where the session went when it was moved to the folder of another cwd: such folders lie side by side, or in the root
+    /// that it was opened for. The file keeps its name if that is one of ours.
     fn moved_to(&self) -> Option<PathBuf> {
         let folder = rewrite::folder_of(&self.path);
-        let name = self.path.file_name()?;
-        let beside = self.fs.read_dir(folder.parent()?).unwrap_or_default().into_iter();
-        let is_it = |path: &PathBuf| Self::read_header(&*self.fs, path).is_ok_and(|header| header.id == self.index.header.id);
-        let folders = beside.filter(|(path, kind)| path != folder && matches!(kind, FileKind::Folder | FileKind::Link));
-        folders.map(|(path, _)| path.join(name)).find(is_it)
+        let header = &self.index.header;
+        let given = SessionId::new(header.id.clone()).ok().map(|id| file_name(&header.timestamp, &id));
+        let names: Vec<PathBuf> = self.path.file_name().map(PathBuf::from).into_iter().chain(given.map(PathBuf::from)).collect();
+        let is_it = |path: &PathBuf| {
+            self.fs.metadata(path).is_ok_and(|meta| meta.kind == FileKind::File)
+                && Self::read_header(&*self.fs, path).is_ok_and(|other| other.id == header.id)
+        };
+        let around = folder.parent().into_iter().chain(self.root.as_deref());
+        around
+            .flat_map(|around| {
+                let below = self.fs.read_dir(around).unwrap_or_default().into_iter();
+                let below = below.filter(|(_, kind)| matches!(kind, FileKind::Folder | FileKind::Link)).map(|(path, _)| path);
+                below.chain([around.to_owned()])
+            })
+            .filter(|other| other != folder)
+            .flat_map(|other| names.iter().map(move |name| other.join(name)))
+            .find(is_it)
     }
 
     /// Rewrites a version 1 or 2 file as version 3; the old bytes stay in a backup.
@@ -288,10 +304,10 @@ fn roll_back(file: &dyn FsFile, old_len: u64, written: usize, error: io::Error) 
 }
 
 /// The lock of a file, freed when this is dropped.
-pub(super) struct FileLock(Arc<dyn FsFile>);
+pub(crate) struct FileLock(Arc<dyn FsFile>);
 
 impl FileLock {
-    pub(super) fn take(file: Arc<dyn FsFile>, path: &Path) -> Result<Self, StorageError> {
+    pub(crate) fn take(file: Arc<dyn FsFile>, path: &Path) -> Result<Self, StorageError> {
         loop {
             match file.lock() {
                 Ok(()) => return Ok(Self(file)),

@@ -221,7 +221,7 @@ pub fn repairs(bytes: &[u8]) -> bool {
     };
     let was_damaged = is_damaged();
     let done = repair_file(&fs, Path::new(FILE), IfHeld::Refuse).expect("a repair");
-    // Reading an old version mends some of its lines, so that a check does not see them.
+    // Reading an old version mends some of its lines.
     if before.header().version == 3 || was_damaged.is_some() {
         assert_eq!(was_damaged.is_some(), done.backup.is_some(), "{was_damaged:?} {:?}", done.actions);
     }

@@ -23,8 +23,45 @@ pub enum Fault {
     Refusal,
     /// A write takes half of its bytes, and the next one nothing: the disk is full. Other calls fail.
     ShortWrite,
+    /// It fails for want of space, whatever it is.
+    NoSpace,
+    /// It fails because of a signal.
+    Interrupted,
+    /// From it on the disk is full, until it is healed: nothing is made and nothing written.
+    FullFrom,
+    /// From it on nothing can be changed, until it is healed. A write that meets it takes half of its bytes.
+    ReadOnlyFrom,
     /// Before it, a program that takes no lock appends these bytes to this file.
     Intruder(PathBuf, Vec<u8>),
+}
+
+impl Fault {
+    /// Each error, once.
+    pub fn errors() -> [Self; 6] {
+        [Self::Refusal, Self::ShortWrite, Self::NoSpace, Self::Interrupted, Self::FullFrom, Self::ReadOnlyFrom]
+    }
+}
+
+/// What a call is to a disk that is full or cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    /// It reads, or locks.
+    Look,
+    /// It makes a file, a folder or a name.
+    Make,
+    /// It changes what is there and needs no space.
+    Change,
+    /// It writes.
+    Append,
+}
+
+/// What is the matter with the whole disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Health {
+    #[default]
+    Well,
+    Full,
+    ReadOnly,
 }
 
 /// What a power cut does to an unsafe write.
@@ -149,6 +186,7 @@ struct State {
     faults: Vec<(usize, Fault)>,
     is_dead: bool,
     is_full: bool,
+    health: Health,
     time: i128,
     handles: u64,
     read_at_most: Option<usize>,
@@ -168,29 +206,56 @@ enum Verdict {
 
 impl State {
     /// Counts a call and lets a fault happen.
-    fn call(&mut self, is_append: bool) -> io::Result<Verdict> {
+    fn call(&mut self, call: Call) -> io::Result<Verdict> {
         self.calls += 1;
         if self.is_dead {
             return Err(io::Error::other("dead"));
         }
-        if is_append && std::mem::take(&mut self.is_full) {
+        if call == Call::Append && std::mem::take(&mut self.is_full) {
             return Err(io::ErrorKind::StorageFull.into());
+        }
+        match (self.health, call) {
+            (Health::Full, Call::Make | Call::Append) => return Err(io::ErrorKind::StorageFull.into()),
+            (Health::ReadOnly, Call::Make | Call::Append | Call::Change) => {
+                return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+            }
+            (Health::Well, _) | (Health::Full | Health::ReadOnly, Call::Look) | (Health::Full, Call::Change) => {}
         }
         let calls = self.calls;
         let Some(at) = self.faults.iter().position(|(at, _)| *at == calls) else { return Ok(Verdict::Go) };
-        match self.faults.remove(at).1 {
-            Fault::Death => {
+        match (self.faults.remove(at).1, call) {
+            (Fault::Death, _) => {
                 self.is_dead = true;
                 Err(io::Error::other("dead"))
             }
-            Fault::Refusal if is_append => Err(io::ErrorKind::StorageFull.into()),
-            Fault::Refusal => Err(io::ErrorKind::PermissionDenied.into()),
-            Fault::ShortWrite if is_append => {
+            (Fault::ShortWrite, Call::Append) => {
                 self.is_full = true;
                 Ok(Verdict::Half)
             }
-            Fault::ShortWrite => Err(io::ErrorKind::PermissionDenied.into()),
-            Fault::Intruder(path, bytes) => {
+            (Fault::Refusal, Call::Append) | (Fault::NoSpace, _) => Err(io::ErrorKind::StorageFull.into()),
+            (Fault::Refusal | Fault::ShortWrite, _) => Err(io::ErrorKind::PermissionDenied.into()),
+            (Fault::Interrupted, _) => Err(io::ErrorKind::Interrupted.into()),
+            (Fault::FullFrom, Call::Make | Call::Append) => {
+                self.health = Health::Full;
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            (Fault::FullFrom, Call::Look | Call::Change) => {
+                self.health = Health::Full;
+                Ok(Verdict::Go)
+            }
+            (Fault::ReadOnlyFrom, Call::Look) => {
+                self.health = Health::ReadOnly;
+                Ok(Verdict::Go)
+            }
+            (Fault::ReadOnlyFrom, Call::Append) => {
+                self.health = Health::ReadOnly;
+                Ok(Verdict::Half)
+            }
+            (Fault::ReadOnlyFrom, Call::Make | Call::Change) => {
+                self.health = Health::ReadOnly;
+                Err(io::ErrorKind::ReadOnlyFilesystem.into())
+            }
+            (Fault::Intruder(path, bytes), _) => {
                 if let Some(file) = self.names.get(&path).copied() {
                     self.append(file, &bytes);
                 }
@@ -255,6 +320,7 @@ impl FaultFs {
         let mut state = self.state();
         state.faults.clear();
         state.is_full = false;
+        state.health = Health::Well;
     }
 
     /// How many calls there were.
@@ -314,6 +380,12 @@ impl FaultFs {
         self.state().names.keys().cloned().collect()
     }
 
+    /// Every file with its bytes.
+    pub fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let state = self.state();
+        state.names.iter().map(|(path, file)| (path.clone(), state.files[*file].data.clone())).collect()
+    }
+
     /// The file system as a power cut leaves it now.
     pub fn after_crash(&self, mut cut: PowerCut) -> Self {
         let state = self.state();
@@ -355,8 +427,10 @@ impl FaultFs {
 impl Fs for FaultFs {
     fn open(&self, path: &Path, how: OpenFor) -> io::Result<Arc<dyn FsFile>> {
         let mut state = self.state();
-        state.call(false)?;
         let found = state.names.get(path).copied();
+        let makes = found.is_none() && matches!(how, OpenFor::CreateNew | OpenFor::CreateOrOpen);
+        let call = if makes { Call::Make } else { Call::Look };
+        state.call(call)?;
         let file = match (how, found) {
             (OpenFor::CreateNew, Some(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
             (OpenFor::Read | OpenFor::Append | OpenFor::CreateOrOpen, Some(file)) => file,
@@ -380,7 +454,7 @@ impl Fs for FaultFs {
 
     fn metadata(&self, path: &Path) -> io::Result<FileMeta> {
         let mut state = self.state();
-        state.call(false)?;
+        state.call(Call::Look)?;
         state.meta_at(path)
     }
 
@@ -390,7 +464,7 @@ impl Fs for FaultFs {
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
         let mut state = self.state();
-        state.call(false)?;
+        state.call(Call::Look)?;
         if !state.folders.contains(path) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -401,14 +475,15 @@ impl Fs for FaultFs {
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
-        state.call(false)?;
+        let call = if state.folders.contains(path) { Call::Look } else { Call::Make };
+        state.call(call)?;
         state.folders.extend(path.ancestors().map(Path::to_owned));
         Ok(())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
-        state.call(false)?;
+        state.call(Call::Make)?;
         state.find(from)?;
         assert_eq!(from.parent(), to.parent(), "a rename is atomic, so that it belongs to one folder");
         state.change(Change::Rename(from.to_owned(), to.to_owned()));
@@ -417,7 +492,7 @@ impl Fs for FaultFs {
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
-        state.call(false)?;
+        state.call(Call::Make)?;
         let file = state.find(from)?;
         if state.has_no_links {
             return Err(io::ErrorKind::PermissionDenied.into());
@@ -431,7 +506,7 @@ impl Fs for FaultFs {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
-        state.call(false)?;
+        state.call(Call::Change)?;
         state.find(path)?;
         state.change(Change::Remove(path.to_owned()));
         Ok(())
@@ -439,7 +514,7 @@ impl Fs for FaultFs {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
-        state.call(false)?;
+        state.call(Call::Change)?;
         let changes = std::mem::take(&mut state.not_safe);
         let (safe, not_safe): (Vec<_>, _) = changes.into_iter().partition(|change| change.folder() == path);
         safe.iter().for_each(|change| change.apply(&mut state.safe_names));
@@ -463,7 +538,7 @@ struct FaultFile {
 impl FsFile for FaultFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.fs.state();
-        state.call(false)?;
+        state.call(Call::Look)?;
         let data = &state.files[self.file].data;
         let rest = &data[data.len().min(offset as usize)..];
         let len = rest.len().min(buffer.len()).min(state.read_at_most.unwrap_or(usize::MAX));
@@ -474,14 +549,14 @@ impl FsFile for FaultFile {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         assert!(self.can_append, "a file that is open for reading is not written");
         let mut state = self.fs.state();
-        let len = if state.call(true)? == Verdict::Half { bytes.len() / 2 } else { bytes.len() };
+        let len = if state.call(Call::Append)? == Verdict::Half { bytes.len() / 2 } else { bytes.len() };
         state.append(self.file, &bytes[..len]);
         Ok(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.fs.state();
-        state.call(false)?;
+        state.call(Call::Change)?;
         let content = &mut state.files[self.file];
         content.safe.clone_from(&content.data);
         content.not_safe.clear();
@@ -490,7 +565,7 @@ impl FsFile for FaultFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.fs.state();
-        state.call(false)?;
+        state.call(Call::Change)?;
         state.time += 1;
         let time = state.time;
         let content = &mut state.files[self.file];
@@ -503,13 +578,13 @@ impl FsFile for FaultFile {
 
     fn metadata(&self) -> io::Result<FileMeta> {
         let mut state = self.fs.state();
-        state.call(false)?;
+        state.call(Call::Look)?;
         Ok(state.meta(self.file))
     }
 
     fn set_mode(&self, mode: u32) -> io::Result<()> {
         let mut state = self.fs.state();
-        state.call(false)?;
+        state.call(Call::Change)?;
         state.files[self.file].mode = mode;
         Ok(())
     }
@@ -524,7 +599,7 @@ impl FsFile for FaultFile {
 
     fn try_lock(&self) -> io::Result<bool> {
         let mut state = self.fs.state();
-        state.call(false)?;
+        state.call(Call::Look)?;
         let lock = &mut state.files[self.file].lock;
         let is_free = lock.is_none_or(|holder| holder == self.handle);
         if is_free {
@@ -535,7 +610,7 @@ impl FsFile for FaultFile {
 
     fn try_lock_shared(&self) -> io::Result<bool> {
         let mut state = self.fs.state();
-        state.call(false)?;
+        state.call(Call::Look)?;
         Ok(state.files[self.file].lock.is_none_or(|holder| holder == self.handle))
     }
 

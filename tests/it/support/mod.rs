@@ -12,3 +12,9 @@ pub mod messy_root;
 pub mod model_server;
 pub mod plain_session;
 pub mod slow_reader;
+
+/// Says how much a test tried; shown with `--nocapture`.
+#[expect(clippy::print_stdout, reason = "for people who ask for it")]
+pub fn told(tries: &str) {
+    println!("{}: {tries}", std::thread::current().name().unwrap_or_default());
+}
