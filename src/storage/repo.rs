@@ -99,6 +99,11 @@ impl Repo {
         &self.fs
     }
 
+    /// The clock that what is written is stamped by.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// The folder for new sessions of a cwd.
     pub fn folder_for(&self, cwd: &str) -> PathBuf {
         match self.layout {
@@ -224,7 +229,7 @@ impl Repo {
     }
 
     /// What may be of interest in a folder: folders, links, and files that are named like sessions. Sorted by name.
-    fn read_folder(&self, folder: &Path) -> Result<Vec<(PathBuf, FileKind)>, StorageError> {
+    pub(super) fn read_folder(&self, folder: &Path) -> Result<Vec<(PathBuf, FileKind)>, StorageError> {
         let mut items = self.fs.read_dir(folder).map_err(|source| StorageError::io("read the folder", folder, source))?;
         items.retain(|(path, kind)| match kind {
             FileKind::File => is_session_name(path),
