@@ -5,6 +5,7 @@
 mod cases;
 mod chat_kills;
 mod cmd_append;
+mod cmd_browse;
 mod cmd_chat;
 mod cmd_check;
 mod cmd_compact;

@@ -11,4 +11,7 @@ pub mod json;
 pub mod messy_root;
 pub mod model_server;
 pub mod plain_session;
+#[cfg(unix)]
+pub mod pty;
+pub mod screen;
 pub mod slow_reader;
