@@ -26,8 +26,8 @@
 //!   append, `outline` lays the tree out in rows, `hash` makes lasting names, `bytes` writes what is kept between two
 //!   runs, `usage_report` adds up many sessions in groups, `parting` compares two
 //!   branches.
-//! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`, `lock`
-//!   the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,
+//! - [`storage`]: blocking code. `handle` is an open [`Session`], `repo` a folder of them with `list` and `fork`,
+//!   `newest` a first look at it, `lock` the mark of an owner, `reference` finds sessions and entries by what people write, `incoming` appends what came in,
 //!   `check` finds every fault, `repair` writes a mended copy, `usage` reads sessions for a report, `trash` brings back what was deleted, `prune` plans what has had its time, `fs` is the file
 //!   system behind a trait, `memory` a session without a file, `testing` what
 //!   the tests of this layer share. `jsonl` is one file:

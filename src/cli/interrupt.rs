@@ -51,6 +51,7 @@ pub(super) fn exit_on_interrupt() {
             while interrupts.recv().await.is_some() {
                 let listener = LISTENER.lock().unwrap_or_else(PoisonError::into_inner);
                 if listener.as_ref().is_none_or(|listener| listener.send(()).is_err()) {
+                    crate::cli::browse::restore_terminal();
                     std::process::exit(EXIT_INTERRUPTED);
                 }
             }

@@ -102,6 +102,12 @@ impl<'a> Invocation<'a> {
         self.surroundings.cwd.to_string_lossy().into_owned()
     }
 
+    /// Whether a full screen can be shown: people type and look at a terminal of this process that can move its cursor.
+    pub(super) fn can_show_full_screen(&self) -> bool {
+        let is_dumb = self.surroundings.var("TERM").is_some_and(|term| term == "dumb");
+        self.ui.can_edit_lines() && self.ui.columns().is_some() && !is_dumb
+    }
+
     /// Unix milliseconds.
     pub fn now_ms(&self) -> i64 {
         self.surroundings.clock.now_ms()

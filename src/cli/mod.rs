@@ -18,6 +18,7 @@ use crate::cli::surroundings::Surroundings;
 use crate::cli::ui::{ColorWhen, Ui};
 
 mod args;
+pub mod browse;
 mod chat;
 mod commands;
 mod completing;

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::invocation::Invocation;
 use crate::cli::text::quote;
 use crate::cli::view::count;
@@ -112,12 +112,14 @@ pub(super) fn wire_type(session: &Session, index: EntryIndex) -> Result<String, 
 pub(super) fn refuse_owned(invocation: &mut Invocation<'_>, session: &Session, force: &str) -> Result<(), CliError> {
     let repo = invocation.repo()?;
     let Some(path) = session.read().path() else { return Ok(()) };
-    match OwnerLock::owner(&**repo.fs(), path)? {
-        Some(owner) => {
-            let error = CliError::from(StorageError::Busy { owner, path: path.to_owned() });
-            let copy = format!("work on a copy: pi-sessions fork {}", command_name(&repo, session));
-            Err(error.hint(copy).hint(format!("do it all the same: {force}")))
+    OwnerLock::refuse(&**repo.fs(), path).map_err(|error| {
+        let error = CliError::from(error);
+        match error.kind {
+            ErrorKind::Busy => {
+                let copy = format!("work on a copy: pi-sessions fork {}", command_name(&repo, session));
+                error.hint(copy).hint(format!("do it all the same: {force}"))
+            }
+            _ => error,
         }
-        None => Ok(()),
-    }
+    })
 }

@@ -20,7 +20,7 @@ const SUMMARY_CHARS: usize = 120;
 
 /// A tool call to be shown.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct CallView {
+pub(crate) struct CallView {
     /// What was asked: a path, a command.
     pub summary: String,
     /// The arguments, in order.
@@ -31,7 +31,7 @@ pub(super) struct CallView {
 
 /// A part of a call's arguments.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// A text in a language; empty for plain text.
     Code {
         /// The argument's name, where it has to be said.
@@ -47,21 +47,23 @@ pub(super) enum Part {
 
 /// A line of a diff, without its line end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DiffLine {
+pub(crate) struct DiffLine {
+    /// Whether it comes or goes.
     pub sign: Sign,
+    /// The line.
     pub text: String,
 }
 
 /// Whether a line comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(crate) enum Sign {
     Same,
     Added,
     Removed,
 }
 
 impl Sign {
-    pub(super) fn as_char(self) -> char {
+    pub(crate) fn as_char(self) -> char {
         match self {
             Self::Same => ' ',
             Self::Added => '+',
@@ -72,7 +74,7 @@ impl Sign {
 
 impl CallView {
     /// Looks at a call and, for what it changed, at its result. Paths below `cwd` are shown from there on.
-    pub(super) fn of(call: &ToolCall, result: Option<&ToolResultMessage>, cwd: &str) -> Self {
+    pub(crate) fn of(call: &ToolCall, result: Option<&ToolResultMessage>, cwd: &str) -> Self {
         let Some(fields) = call.arguments.fields() else {
             let text = call.arguments.as_str().to_owned();
             let summary = one_line(&text, SUMMARY_CHARS);

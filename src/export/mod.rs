@@ -15,10 +15,18 @@ use crate::session::entry::Header;
 use crate::session::stats::SessionStats;
 use crate::session::tree::{EntryIndex, SessionTree};
 
+#[cfg(feature = "cli")]
+pub(crate) use call::{CallView, Part, Sign};
+#[cfg(feature = "cli")]
+pub(crate) use colour::{Colour, colours};
+#[cfg(feature = "cli")]
+pub(crate) use plain::dollars;
 pub use redact::{RedactOptions, Redactions};
 pub use view::View;
 
 mod call;
+#[cfg(feature = "cli")]
+mod colour;
 mod escape;
 mod html;
 mod json;

@@ -65,7 +65,7 @@ pub(super) fn count(n: u64) -> String {
 }
 
 /// A cost in US dollars: `$1.23`, `$0.0042`.
-pub(super) fn dollars(cost: f64) -> String {
+pub(crate) fn dollars(cost: f64) -> String {
     if cost == 0.0 || cost >= 0.995 { format!("${cost:.2}") } else { format!("${cost:.4}") }
 }
 

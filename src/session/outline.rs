@@ -14,7 +14,8 @@
 //!
 //! # Invariants
 //! - With [`Scope::All`] every entry that counts has exactly one row. With [`Scope::Conversation`] what has none is in
-//!   the count of a fold, but for entries that say nothing: names, moves, changes of models.
+//!   the count of a fold, but for entries that say nothing: names, moves, changes of models. With the other scopes it is
+//!   left out, and an entry where branches leave has a row whatever it is, so that they hang from something.
 //! - `O(entries)` time, and a few dozen bytes an entry; nothing recurses, and rings of parents end.
 //! - No text is read, but that of assistant messages that could be a row, to see whether they say anything.
 
@@ -31,13 +32,20 @@ const BRANCH_BEGINNING: usize = 3;
 const SIBLING_BRANCHES: usize = 8;
 
 /// What the rows show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// What users and models said, summaries, labelled entries, the leaf, and where branches leave. Long branches beside
     /// the active path are folded.
+    #[default]
     Conversation,
     /// Every entry.
     All,
+    /// What a conversation shows, every branch whole and without folds.
+    Spoken,
+    /// What users said, and commands that they ran.
+    Users,
+    /// Labelled entries.
+    Labelled,
 }
 
 /// One row.
@@ -311,9 +319,26 @@ impl<'a> Plan<'a> {
 
     /// Whether an entry has a row in the conversation, if it is an assistant message that says something.
     fn could_be_a_row(&self, index: EntryIndex) -> bool {
+        let (models_too, users_too) = match self.scope {
+            Scope::Conversation | Scope::All | Scope::Spoken => (true, true),
+            Scope::Users => (false, true),
+            Scope::Labelled => (false, false),
+        };
         let by_type = match self.tree.entry_type(index) {
-            EntryType::Message => matches!(self.tree.role(index), Some(Role::User | Role::Assistant | Role::BashExecution)),
-            EntryType::Compaction | EntryType::BranchSummary => true,
+            EntryType::Message => match self.tree.role(index) {
+                Some(Role::User | Role::BashExecution) => users_too,
+                Some(Role::Assistant) => models_too,
+                Some(
+                    Role::ToolResult
+                    | Role::Custom
+                    | Role::System
+                    | Role::BranchSummary
+                    | Role::CompactionSummary
+                    | Role::Unknown,
+                )
+                | None => false,
+            },
+            EntryType::Compaction | EntryType::BranchSummary => models_too,
             EntryType::Leaf
             | EntryType::ModelChange
             | EntryType::ThinkingLevelChange
@@ -327,6 +352,14 @@ impl<'a> Plan<'a> {
             | EntryType::Unknown => false,
         };
         by_type || self.has_to_be_a_row(index)
+    }
+
+    /// Whether what is left out is counted in rows of its own.
+    fn folds(&self) -> bool {
+        match self.scope {
+            Scope::Conversation => true,
+            Scope::All | Scope::Spoken | Scope::Users | Scope::Labelled => false,
+        }
     }
 
     fn has_to_be_a_row(&self, index: EntryIndex) -> bool {
@@ -372,7 +405,7 @@ impl<'a> Plan<'a> {
         let candidates: Vec<_> = (0..shown.len()).filter(|at| shown[*at]).collect();
         let is_aside = !self.on_path.contains(run.start);
         let mut is_kept = vec![true; shown.len()];
-        if is_aside && candidates.len() > LONG_BRANCH {
+        if is_aside && self.folds() && candidates.len() > LONG_BRANCH {
             for at in &candidates[BRANCH_BEGINNING..candidates.len() - 1] {
                 let index = run.entries[*at];
                 let holds_label = self.branches(index).iter().any(|branch| self.labels_below.contains(*branch));
@@ -400,7 +433,7 @@ impl<'a> Plan<'a> {
             } else {
                 run.folded.add(&alone(self.tree, index));
             }
-            if self.scope == Scope::Conversation {
+            if self.folds() {
                 self.fold_dead(&mut run.folded, index);
             }
             let branches = self.branches(index);
@@ -425,10 +458,7 @@ impl<'a> Plan<'a> {
     /// Puts branches off, those that are too many as one row before the others.
     fn put_off(&self, branches: Vec<EntryIndex>, columns: &[Column], goes_on: bool, work: &mut Vec<Work>) {
         let with = |column| [columns, &[column]].concat();
-        let mut too_many = match self.scope {
-            Scope::Conversation => branches.len().saturating_sub(SIBLING_BRANCHES),
-            Scope::All => 0,
-        };
+        let mut too_many = if self.folds() { branches.len().saturating_sub(SIBLING_BRANCHES) } else { 0 };
         let mut folded = Folded::default();
         let mut drawn = Vec::with_capacity(branches.len());
         for branch in branches {
@@ -462,7 +492,7 @@ impl<'a> Plan<'a> {
     /// Draws what was left out since the last row, if anybody said it.
     fn draw_fold(&self, run: &mut Run, rows: &mut Vec<Row>) {
         let folded = std::mem::take(&mut run.folded);
-        if folded.messages > 0 {
+        if folded.messages > 0 && self.folds() {
             let row = self.row(run, RowContent::Folded(folded));
             rows.push(row);
         }

@@ -86,6 +86,17 @@ impl OwnerLock {
         }
         Ok(Some(read_mark(&*file)))
     }
+
+    /// Refuses a session that somebody holds.
+    ///
+    /// # Errors
+    /// [`StorageError::Busy`] with the owner's mark when there is one, and what the system says.
+    pub fn refuse(fs: &dyn Fs, session: &Path) -> Result<(), StorageError> {
+        match Self::owner(fs, session)? {
+            Some(owner) => Err(StorageError::Busy { owner, path: session.to_owned() }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Drop for OwnerLock {

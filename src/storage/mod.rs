@@ -26,6 +26,8 @@ pub mod jsonl;
 pub mod list;
 pub mod lock;
 pub mod memory;
+#[cfg(feature = "search")]
+pub mod newest;
 pub mod prune;
 pub mod reference;
 pub mod repair;

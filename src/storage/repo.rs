@@ -118,6 +118,11 @@ impl Repo {
         &self.fs
     }
 
+    /// The clock that what is written is stamped by.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// The folder for new sessions of a cwd.
     pub fn folder_for(&self, cwd: &str) -> PathBuf {
         match self.layout {
@@ -297,12 +302,7 @@ impl Repo {
 
     /// What may be of interest in a folder: folders, links, and files that are named like sessions. Sorted by name.
     fn read_folder(&self, folder: &Path) -> Result<Vec<FolderItem>, StorageError> {
-        let wanted = |path: &Path, kind| match kind {
-            FileKind::File => is_session_name(path),
-            FileKind::Folder | FileKind::Link => !is_hidden(path),
-            FileKind::Other => false,
-        };
-        let items = self.fs.read_dir_files(folder, &wanted);
+        let items = self.fs.read_dir_files(folder, &is_of_interest);
         let mut items = items.map_err(|source| StorageError::io("read the folder", folder, source))?;
         // All paths begin with the folder's.
         let skip = folder.as_os_str().len();
@@ -402,6 +402,15 @@ pub(super) fn split_path(path: &Path) -> (&[u8], &[u8]) {
     let bytes = path.as_os_str().as_encoded_bytes();
     let separator = if cfg!(windows) { memchr::memrchr2(b'/', b'\\', bytes) } else { memchr::memrchr(b'/', bytes) };
     separator.map_or((&[], bytes), |at| (&bytes[..at], &bytes[at + 1..]))
+}
+
+/// Whether what is named so in a folder may be of interest: folders, links, and files that are named like sessions.
+pub(super) fn is_of_interest(path: &Path, kind: FileKind) -> bool {
+    match kind {
+        FileKind::File => is_session_name(path),
+        FileKind::Folder | FileKind::Link => !is_hidden(path),
+        FileKind::Other => false,
+    }
 }
 
 fn is_hidden(path: &Path) -> bool {

@@ -8,6 +8,9 @@
 
 use std::path::Path;
 
+use memchr::memmem;
+
+use crate::session::stats::usage_of;
 use crate::session::usage_report::{SessionUsage, SessionUsageFold, UsageReport, Wanted};
 use crate::storage::StorageError;
 use crate::storage::fs::{Fs, OpenFor};
@@ -33,6 +36,25 @@ pub fn session_usage(fs: &dyn Fs, path: &Path) -> Result<SessionUsage, StorageEr
     let mut fold = SessionUsageFold::default();
     let visited = visit_file(&*file, path, &mut |visited| fold.add(visited.preview().as_ref()))?;
     Ok(fold.finish(&visited.header, &visited.tree))
+}
+
+/// What the requests of a session cost, in US dollars, over all its branches. `O(bytes of the file)`, and only lines that
+/// tell of usage are parsed.
+///
+/// # Errors
+/// When the file cannot be read or is no session.
+pub fn session_cost(fs: &dyn Fs, path: &Path) -> Result<f64, StorageError> {
+    let file = fs.open(path, OpenFor::Read).map_err(|source| StorageError::io("open", path, source))?;
+    let mut cost = 0.0;
+    visit_file(&*file, path, &mut |visited| {
+        let Some(record) = visited.record() else { return };
+        // A key may be written with escapes.
+        let may_tell = memmem::find(&record, b"\"usage\"").is_some() || memmem::find(&record, b"\\u").is_some();
+        let entry = may_tell.then(|| visited.entry()).flatten();
+        let usage = entry.as_ref().and_then(usage_of);
+        cost += usage.and_then(|usage| usage.cost.as_ref().map(|cost| cost.total)).unwrap_or_default();
+    })?;
+    Ok(cost)
 }
 
 impl Repo {

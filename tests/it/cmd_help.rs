@@ -24,6 +24,7 @@ Usage: pi-sessions [OPTIONS] <COMMAND>
 Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
+  browse       Shows sessions and their trees on the full screen
   search       Finds what was said in the sessions of this folder, on every branch
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
   stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups
@@ -74,6 +75,7 @@ Usage: pi-sessions [OPTIONS] <COMMAND>
 Commands:
   new          Creates a session and prints its path
   list         Lists the sessions of this folder, the latest activity first
+  browse       Shows sessions and their trees on the full screen
   search       Finds what was said in the sessions of this folder, on every branch
   show         Describes a session: folder, model, leaf, counts, tokens, cost, parent and forks
   stats        Adds up tokens, cost, messages, tool calls and time, in all or in groups

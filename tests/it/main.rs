@@ -6,6 +6,7 @@ mod cache_faults;
 mod cases;
 mod chat_kills;
 mod cmd_append;
+mod cmd_browse;
 mod cmd_chat;
 mod cmd_check;
 mod cmd_compact;

@@ -20,11 +20,12 @@ use crate::cli::commands::tree::draw;
 use crate::cli::config::models::full_name;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{command_name, note_stray_tail, read_name};
+use crate::cli::refer::{command_name, find_named_entry, note_stray_tail, read_name};
 use crate::cli::text::{lines, quote, short};
 use crate::cli::ui::Ui;
 use crate::cli::view::{count, grouped, path_text};
 use crate::llm::ProviderError;
+use crate::session::entry::EntryId;
 use crate::session::message::Message;
 use crate::storage::StorageError;
 use crate::storage::fork::{ForkOptions, ForkWhat};
@@ -50,6 +51,8 @@ pub struct ChatOptions {
     pub cwd: Option<PathBuf>,
     /// Whether it goes on although somebody else holds the session.
     pub is_forced: bool,
+    /// Text to edit in the first line.
+    pub initial: Option<String>,
 }
 
 /// A session that is about to be talked in.
@@ -108,6 +111,12 @@ impl Opened {
         note_stray_tail(invocation, &session)?;
         Ok(Self { session, cwd, owner, is_new: false })
     }
+
+    /// Moves the leaf to where an entry leads; the text of a message that was gone back to, to edit.
+    pub fn go_to(&mut self, entry: &EntryId) -> Result<Option<String>, CliError> {
+        let target = find_named_entry(&self.session, entry.as_str())?;
+        Ok(self.session.navigate(target, None)?.editor_text)
+    }
 }
 
 /// Takes a session for this command. `copy` and `force` are commands that help where somebody else has it.
@@ -165,7 +174,8 @@ impl<'a, 'b> Rounds<'a, 'b> {
         }
         let setup = Setup::load(invocation)?;
         let is_typed_into = show == Show::Live && invocation.ui.can_edit_lines();
-        Ok(Self { invocation, setup, options, opened, conversation: None, show, is_typed_into, initial: None })
+        let initial = options.initial.clone();
+        Ok(Self { invocation, setup, options, opened, conversation: None, show, is_typed_into, initial })
     }
 
     /// One prompt, its answer, and the end.

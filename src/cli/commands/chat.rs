@@ -12,11 +12,13 @@ use crate::cli::config::fields::ThinkingLevel;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::folder::{SameFolder, absolute};
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::open_session;
+use crate::cli::refer::{find_named_entry, open_session};
 use crate::cli::text::{cut, one_line, short};
 use crate::cli::view::{age, count};
+use crate::session::entry::EntryId;
+use crate::session::tree::EntryIndex;
 use crate::storage::fork::{ForkOptions, ForkWhat};
-use crate::storage::handle::Session;
+use crate::storage::handle::{Destination, Session};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,8 +59,8 @@ pub struct ChatArgs {
 
 /// Goes on with a session: chat on one that exists
 ///
-/// Without SESSION the sessions of this folder are listed to choose from; without a terminal, or with -p, it is the
-/// latest one.
+/// Without SESSION the sessions are shown as browse shows them: type to search, Enter goes on. Without a terminal, or
+/// with -p, it is the latest one of this folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RESUME_EXAMPLES)]
 pub struct ResumeArgs {
@@ -70,8 +72,8 @@ pub struct ResumeArgs {
 }
 
 /// How it is talked.
-#[derive(Debug, clap::Args)]
-struct TalkArgs {
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(in crate::cli) struct TalkArgs {
     /// One prompt, its answer, and the end; - takes the prompt from standard input
     #[arg(short = 'p', long = "prompt", value_name = "TEXT")]
     prompt: Option<String>,
@@ -97,6 +99,8 @@ enum Which {
     New,
     Latest,
     Named(String),
+    /// A file, and the entry to go on from.
+    Picked(PathBuf, Option<EntryId>),
 }
 
 pub(super) fn run(args: &ChatArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
@@ -112,15 +116,30 @@ pub(super) fn run(args: &ChatArgs, invocation: &mut Invocation<'_>) -> Result<Ou
 }
 
 pub(super) fn resume(args: &ResumeArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
+    let is_asked = args.session.is_none() && args.talk.prompt.is_none() && !invocation.ui.is_json();
+    if is_asked && invocation.can_show_full_screen() {
+        return super::browse::pick(&args.talk, invocation);
+    }
     let session = match &args.session {
         Some(session) => Some(session.clone()),
-        None if args.talk.prompt.is_none() && invocation.ui.can_ask() && !invocation.ui.is_json() => match pick(invocation)? {
+        // A terminal that has no full screen.
+        None if is_asked && invocation.ui.can_ask() => match pick(invocation)? {
             Some(path) => Some(path),
             None => return Ok(Outcome::Declined),
         },
         None => None,
     };
     talk(Which::Named(session.unwrap_or_else(|| "@last".to_owned())), &args.talk, invocation)
+}
+
+/// Goes on with a session, from its leaf or from another entry, which the leaf moves to first.
+pub(in crate::cli) fn go_on(
+    path: PathBuf,
+    entry: Option<EntryId>,
+    args: &TalkArgs,
+    invocation: &mut Invocation<'_>,
+) -> Result<Outcome, CliError> {
+    talk(Which::Picked(path, entry), args, invocation)
 }
 
 fn talk(which: Which, args: &TalkArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
@@ -135,21 +154,40 @@ fn talk(which: Which, args: &TalkArgs, invocation: &mut Invocation<'_>) -> Resul
         thinking: args.thinking.map(|level| level.as_str()),
         cwd: args.cwd.as_ref().map(|cwd| absolute(&invocation.surroundings.cwd, cwd)),
         is_forced: args.force,
+        initial: None,
     };
+    let mut entry = None;
     let session = match which {
         Which::New => None,
         Which::Named(session) => Some(open_session(invocation, Some(&session))?),
         Which::Latest => latest(invocation)?,
+        Which::Picked(path, from) => {
+            entry = from;
+            Some(open_session(invocation, Some(&path.to_string_lossy()))?)
+        }
     };
+    let mut initial = None;
     let opened = match session {
         Some(session) if args.fork => {
-            let forked = fork(&session, &options, invocation)?;
+            let place = match entry {
+                Some(entry) => session.destination(find_named_entry(&session, entry.as_str())?)?,
+                None => Destination { leaf: session.leaf(), editor_text: None },
+            };
+            initial = place.editor_text;
+            let forked = fork(&session, place.leaf, &options, invocation)?;
             let options = ChatOptions { cwd: None, ..options.clone() };
             Some(Opened::take(forked, &options, invocation)?)
         }
-        Some(session) => Some(Opened::take(session, &options, invocation)?),
+        Some(session) => {
+            let mut opened = Opened::take(session, &options, invocation)?;
+            if let Some(entry) = entry {
+                initial = opened.go_to(&entry)?;
+            }
+            Some(opened)
+        }
         None => None,
     };
+    let options = ChatOptions { initial, ..options };
     let show = match (is_scripted, invocation.ui.is_json()) {
         (true, true) => Show::Events,
         (true, false) => Show::Answer,
@@ -196,10 +234,15 @@ fn latest(invocation: &mut Invocation<'_>) -> Result<Option<Session>, CliError> 
     }
 }
 
-/// A copy of the active path.
-fn fork(session: &Session, options: &ChatOptions, invocation: &mut Invocation<'_>) -> Result<Session, CliError> {
+/// A copy of the path to `leaf`.
+fn fork(
+    session: &Session,
+    leaf: Option<EntryIndex>,
+    options: &ChatOptions,
+    invocation: &mut Invocation<'_>,
+) -> Result<Session, CliError> {
     let cwd = options.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
-    let forked = invocation.repo()?.fork(session, &ForkOptions { what: ForkWhat::Path(session.leaf()), cwd })?;
+    let forked = invocation.repo()?.fork(session, &ForkOptions { what: ForkWhat::Path(leaf), cwd })?;
     invocation.ui.note(&format!("this is a copy of {}: {}", session.header().id, forked.id));
     Ok(forked.session)
 }

@@ -25,6 +25,7 @@ use crate::export::{
 use crate::session::stats::StatsFold;
 use crate::session::tree::EntryIndex;
 use crate::storage::handle::Session;
+use crate::storage::repo::Repo;
 use crate::storage::{Damage, SessionRead};
 
 const EXAMPLES: &str = "\
@@ -103,13 +104,7 @@ pub(super) fn run(args: &ExportArgs, invocation: &mut Invocation<'_>) -> Result<
     let exported = match output {
         Some(path) => {
             let path = absolute(&invocation.surroundings.cwd, path);
-            refuse_session_folder(invocation, &path)?;
-            let mut exported = Exported::default();
-            write_file(&*invocation.surroundings.fs, &path, |out| {
-                exported = fill(out)?;
-                Ok::<_, ExportError>(())
-            })
-            .map_err(|error| file_error(error, &path))?;
+            let exported = export_to(&invocation.repo()?, &path, fill)?;
             tell(invocation, &path, format, &exported, args.redact)?;
             exported
         }
@@ -137,12 +132,34 @@ impl ExportArgs {
             return find_format(name).ok_or_else(|| CliError::usage(format!("there is no format {name}")));
         }
         let Some(path) = output else { return Ok(if is_json { find_format("json").unwrap_or(FORMATS[0]) } else { FORMATS[0] }) };
-        let end = path.extension().map(|end| end.to_string_lossy().to_ascii_lowercase());
-        Ok(FORMATS.iter().find(|format| Some(format.extension()) == end.as_deref()).copied().unwrap_or(FORMATS[0]))
+        Ok(format_of(path))
     }
 }
 
-fn write(
+/// The format that the name of a file ends with, else HTML.
+pub(in crate::cli) fn format_of(path: &Path) -> &'static dyn Format {
+    let end = path.extension().map(|end| end.to_string_lossy().to_ascii_lowercase());
+    FORMATS.iter().find(|format| Some(format.extension()) == end.as_deref()).copied().unwrap_or(FORMATS[0])
+}
+
+/// Writes an export to a file, whole or not at all; not among the sessions.
+pub(in crate::cli) fn export_to(
+    repo: &Repo,
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> Result<Exported, ExportError>,
+) -> Result<Exported, CliError> {
+    refuse_session_folder(repo, path)?;
+    let mut exported = Exported::default();
+    write_file(&**repo.fs(), path, |out| {
+        exported = fill(out)?;
+        Ok::<_, ExportError>(())
+    })
+    .map_err(|error| file_error(error, path))?;
+    Ok(exported)
+}
+
+/// Writes a session in a format.
+pub(in crate::cli) fn write(
     session: &Session,
     leaf: Option<EntryIndex>,
     format: &dyn Format,
@@ -174,9 +191,8 @@ fn write(
 }
 
 /// An export could take the place of a session.
-fn refuse_session_folder(invocation: &mut Invocation<'_>, path: &Path) -> Result<(), CliError> {
-    let repo = invocation.repo()?;
-    let fs = &invocation.surroundings.fs;
+fn refuse_session_folder(repo: &Repo, path: &Path) -> Result<(), CliError> {
+    let fs = repo.fs();
     let real = |path: &Path| fs.canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().map(real).unwrap_or_default();
     if real(path).starts_with(real(repo.root())) || folder.starts_with(real(repo.root())) {

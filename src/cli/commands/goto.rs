@@ -70,7 +70,7 @@ pub(super) fn run(args: &GotoArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     }
     let target = find_named_entry(&session, &args.entry)?;
     let gone = match args.summarize {
-        true => match summarize(session, target, args, invocation)? {
+        true => match summarize(session, target, args.instructions.clone(), args.force, invocation)? {
             Some(gone) => gone,
             None => return Ok(Outcome::Interrupted),
         },
@@ -102,18 +102,19 @@ pub(super) fn run(args: &GotoArgs, invocation: &mut Invocation<'_>) -> Result<Ou
 }
 
 /// Moves the leaf with a summary that is made; `None` where the user left.
-fn summarize(
+pub(in crate::cli) fn summarize(
     session: Session,
     target: EntryIndex,
-    args: &GotoArgs,
+    instructions: Option<String>,
+    is_forced: bool,
     invocation: &mut Invocation<'_>,
 ) -> Result<Option<Navigation>, CliError> {
     let target = session.tree().id(target);
-    let force = Some("pi-sessions goto --force").filter(|_| !args.force);
+    let force = Some("pi-sessions goto --force").filter(|_| !is_forced);
     let mut conversation = summarizing::open(session, None, force, invocation)?;
     invocation.ui.status("summarizing what is left behind …");
     let by = conversation.harness.summary_by();
-    let summary = NavigateSummary::Made { by, instructions: args.instructions.clone() };
+    let summary = NavigateSummary::Made { by, instructions };
     let harness = conversation.harness.clone();
     let work = async move { harness.navigate(&target, NavigateOptions { summary }).await };
     let gone = conversation.operate(work, invocation.ui);

@@ -9,7 +9,8 @@ use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
 
 mod append;
-mod chat;
+mod browse;
+pub(in crate::cli) mod chat;
 mod check;
 mod compact;
 mod complete;
@@ -18,9 +19,9 @@ mod config;
 mod context;
 mod delete;
 mod diff;
-mod export;
+pub(in crate::cli) mod export;
 mod fork;
-mod goto;
+pub(in crate::cli) mod goto;
 mod import;
 mod label;
 pub(in crate::cli) mod list;
@@ -44,6 +45,7 @@ mod watch;
 pub enum Command {
     New(new::NewArgs),
     List(list::ListArgs),
+    Browse(browse::BrowseArgs),
     Search(search::SearchArgs),
     Show(show::ShowArgs),
     Stats(stats::StatsArgs),
@@ -85,6 +87,7 @@ impl Command {
         match self {
             Self::New(args) => new::run(&args, invocation),
             Self::List(args) => list::run(&args, invocation),
+            Self::Browse(args) => browse::run(&args, invocation),
             Self::Search(args) => search::run(&args, invocation),
             Self::Show(args) => show::run(&args, invocation),
             Self::Stats(args) => stats::run(&args, invocation),

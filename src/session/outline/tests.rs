@@ -284,3 +284,14 @@ fn what_an_answer_says_are_words_or_why_it_failed() {
     assert!(!says(&answer("null", "")));
     assert!(!says(r#"{"role":"toolResult","toolCallId":"c","content":"x"}"#));
 }
+
+#[test]
+fn other_scopes_leave_out_without_a_count_and_keep_where_branches_leave() {
+    let text = "u1<- t1<u1 r1<t1 a1<r1 u2<a1 a2<u2 u3<a2 a3<u3 u4<a3 a4<u4 u5<a4 a5<u5 u6<a1 t2<u6 r2<t2 a6<r2";
+    let spoken = "* u1\n* a1\n|-o u2\n| o a2\n| o u3\n| o a3\n| o u4\n| o a4\n| o u5\n| o a5\n* u6\n@ a6";
+    assert_eq!(draw(text, &[], Scope::Spoken).0, spoken);
+    let users = "* u1\n* a1\n|-o u2\n| o u3\n| o u4\n| o u5\n* u6\n@ a6";
+    let (drawn, read) = draw(text, &[], Scope::Users);
+    assert_eq!((&*drawn, read), (users, Vec::new()));
+    assert_eq!(draw(text, &["a4"], Scope::Labelled).0, "* a1\n|-o a4\n@ a6");
+}

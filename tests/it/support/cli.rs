@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use pi_sessions::cli::browse::BrowserOptions;
 use pi_sessions::cli::surroundings::{Input, Output, Surroundings};
 use pi_sessions::storage::fs::StdFs;
+use pi_sessions::storage::index::ListingCache;
+use pi_sessions::storage::repo::{Layout, Repo};
 use pi_sessions::storage::trash::TrashedFile;
 use pi_sessions::storage::{Clock, IdSource};
 
@@ -168,6 +171,23 @@ impl TestEnv {
     /// Runs a command line; a person at the terminal answers its questions with `input`.
     pub fn answer(&self, args: &str, input: &str) -> Run {
         self.run_with(args, input, true)
+    }
+
+    /// What a browser needs on a screen of this size, without colours.
+    pub fn browser(&self, columns: u16, rows: u16) -> BrowserOptions {
+        let repo = Repo::new(Arc::new(StdFs), self.clock.clone(), self.ids.clone(), self.root(), Layout::Nested);
+        let trash = TestTrash { trash: self.trash.clone(), folder: self.path().join("trash"), now_ms: self.clock.now_ms() };
+        BrowserOptions {
+            repo: repo.with_cache(ListingCache::new(self.path().join("cache"))),
+            here: self.cwd.clone(),
+            cache_dir: Some(self.path().join("cache")),
+            trash: Arc::new(trash),
+            is_picker: false,
+            all_folders: false,
+            select: None,
+            is_colored: false,
+            size: (columns, rows),
+        }
     }
 
     /// As [`TestEnv::run_words`], with standard input from a pipe.

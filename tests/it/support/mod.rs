@@ -11,6 +11,9 @@ pub mod json;
 pub mod messy_root;
 pub mod model_server;
 pub mod plain_session;
+#[cfg(unix)]
+pub mod pty;
+pub mod screen;
 pub mod slow_reader;
 
 /// Says how much a test tried; shown with `--nocapture`.
