@@ -475,3 +475,14 @@ fn hostile_text_reaches_no_terminal() {
         assert!(!run.stdout.contains('\u{1b}') && !run.stderr.contains('\u{1b}'), "{run}");
     }
 }
+
+#[test]
+fn a_session_of_a_newer_version_is_refused_before_anything_is_said() {
+    let env = TestEnv::new();
+    let path = env.session("demo", DEMO);
+    let text = fs::read_to_string(&path).expect("the session").replace(r#""version":3"#, r#""version":9"#);
+    fs::write(&path, &text).expect("a file");
+    let run = env.run_words(&["chat", "demo", "-p", "hello"]);
+    assert!(run.code == 1 && run.stdout.is_empty() && run.stderr.contains("version 9 is newer than 3"), "{}", run.stderr);
+    assert_eq!(fs::read_to_string(&path).expect("the session"), text);
+}

@@ -25,7 +25,7 @@ use crate::cli::text::{lines, quote, short};
 use crate::cli::ui::Ui;
 use crate::cli::view::{count, grouped, path_text};
 use crate::llm::ProviderError;
-use crate::session::entry::EntryId;
+use crate::session::entry::{EntryId, FORMAT_VERSION};
 use crate::session::message::Message;
 use crate::storage::StorageError;
 use crate::storage::fork::{ForkOptions, ForkWhat};
@@ -89,6 +89,11 @@ pub struct Rounds<'a, 'b> {
 impl Opened {
     /// Takes a session that exists for itself, and sees that its folder is there.
     pub fn take(mut session: Session, options: &ChatOptions, invocation: &mut Invocation<'_>) -> Result<Self, CliError> {
+        let version = session.header().version;
+        if let Some(path) = session.read().path().filter(|_| version > FORMAT_VERSION) {
+            // What is said would be kept nowhere.
+            return Err(StorageError::UnsupportedVersion { path: path.to_owned(), version }.into());
+        }
         let repo = invocation.repo()?;
         let name = command_name(&repo, &session);
         let fs = invocation.surroundings.fs.clone();
