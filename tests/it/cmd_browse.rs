@@ -81,7 +81,7 @@ fn the_screen_shows_sessions_the_tree_and_the_text() {
 
 
 
-Enter resume here  / search  w find a word said  Tab next pane  f fork
+Enter resume  / search titles  w search all texts  Tab next pane  f fork
 a all folders  m named  r rename  d delete  u undo delete  ? all keys  q quit
 "#);
     screen.press("Tab Home Down Down");
@@ -108,7 +108,7 @@ a all folders  m named  r rename  d delete  u undo delete  ? all keys  q quit
 
 
 
-Enter resume here  / find in session  w find a word said  Tab next pane
+Enter resume here  / find in session  w search all texts  Tab next pane
 b back a turn  g go here  s go with summary  f fork  l label  ? all keys  q quit
 "#);
     assert!(!screen.has_colors());
@@ -121,7 +121,7 @@ fn a_word_said_is_found_and_leads_back_three_turns_and_on() {
     let path = env.session_of("long", "/home/me/other", &turns(&words));
     let mut screen = Screen::open(env.browser(80, 24));
     // The keys on the screen are all that is needed.
-    assert!(screen.text().contains("w find a word said"));
+    assert!(screen.text().contains("w search all texts"));
     screen.press("w").write("quagga").press("Enter");
     assert!(screen.text().contains("nobody said \"quagga\" in this folder; a looks in all folders"), "{}", screen.text());
     screen.press("a");
@@ -148,15 +148,20 @@ fn a_word_said_is_found_and_leads_back_three_turns_and_on() {
 
 
 2 entries with "quagga"; Esc shows the sessions again
-Enter see it in its tree  / search  w find a word said  Tab next pane  f fork
-a all folders  m named  r rename  d delete  u undo delete  ? all keys  q quit
+Enter show in its tree  / search titles  w search all texts  Tab next pane
+f fork  a all folders  m named  r rename  d delete  ? all keys  q quit
 "#);
     screen.press("Enter");
     assert!(screen.row_with("│>").contains(">* assistant: About quagga."));
     screen.press("End b b b");
     assert!(screen.row_with("Ask about three").contains('>'), "{}", screen.text());
+    // The folder of that session is gone; one is asked before another one is worked in.
     screen.press("Enter");
-    assert_eq!(screen.browser.take_outside(), Some(format!("resume {} u3", path.display())));
+    assert!(screen.text().contains("The folder of the session is gone. Go on in /home/me/project?"), "{}", screen.text());
+    screen.press("n");
+    assert_eq!((screen.browser.take_outside(), screen.text().contains("not resumed")), (None, true));
+    screen.press("Enter y");
+    assert_eq!(screen.browser.take_outside(), Some(format!("resume {} u3 here", path.display())));
 }
 
 #[test]
@@ -186,7 +191,7 @@ fn typing_narrows_the_list_and_esc_shows_all_again() {
 
 
 
-Search sessions: lgn bug
+Search titles: lgn bug
 type to search  Up Down select  Enter done  Tab see the tree  Esc show all
 "#);
     screen.press("Esc");
@@ -195,15 +200,21 @@ type to search  Up Down select  Enter done  Tab see the tree  Esc show all
     assert!(screen.text().contains("all folders: 4") && screen.text().contains("zebras"));
     screen.press("m");
     assert!(screen.text().contains("all folders, named: 1"));
-    screen.press("/").write("nothing like it");
-    assert!(screen.text().contains("nothing matches"));
+    // What no title says may have been said: Enter goes on with the same words.
+    screen.press("/").write("zebras about");
+    assert!(screen.text().contains("no title matches") && screen.text().contains("Enter search all that was said"));
+    screen.press("m Enter");
+    assert!(screen.text().contains("nobody said \"zebras aboutm\""), "{}", screen.text());
+    screen.press("Enter");
+    assert!(screen.text().contains("nothing was found; Esc shows the sessions again"));
+    screen.press("Esc /").write("zebras tell").press("Backspace Backspace Backspace Backspace Enter");
 }
 
 #[test]
 fn the_picker_types_at_once_and_enter_resumes() {
     let env = several();
     let mut screen = Screen::open(pi_sessions::cli::browse::BrowserOptions { is_picker: true, ..env.browser(80, 24) });
-    screen.write("login").press("Enter");
+    screen.write("login").press("Enter y");
     let outside = screen.browser.take_outside().expect("a session");
     assert!(outside.starts_with("resume ") && outside.contains(DEMO_ID), "{outside}");
 }
@@ -235,7 +246,7 @@ fn the_tree_shows_what_one_wants_and_folds() {
 
 
 the tree shows: all entries
-Enter resume here  / find in session  w find a word said  Tab next pane
+Enter resume here  / find in session  w search all texts  Tab next pane
 b back a turn  g go here  s go with summary  f fork  l label  ? all keys  q quit
 "#);
     screen.press("v");
@@ -286,7 +297,7 @@ fn tool_calls_are_one_line_until_they_are_unfolded() {
 
 
 
-Enter resume here  / find in session  w find a word said  Tab next pane
+Enter resume here  / find in session  w search all texts  Tab next pane
 b back a turn  g go here  s go with summary  f fork  l label  ? all keys  q quit
 "#);
 }
@@ -303,8 +314,8 @@ fn going_labelling_naming_and_forking_do_as_the_commands() {
     assert!(screen.row_with("conversation").contains("Logging in"), "{}", screen.text());
     assert_eq!(lines(&path), 14);
     screen.press("Home g");
-    let told = "the leaf is at m1, before this message; Enter here edits and sends it again";
-    assert!(screen.text().contains(&told[..60]), "{}", screen.text());
+    let told = "Enter edits this message and sends it again; the leaf is at m1, before it";
+    assert!(screen.text().contains(told), "{}", screen.text());
     assert_eq!(env.run("show 019ad3c5 --json").stdout.matches(r#""leafId":"m1""#).count(), 1);
     assert_eq!(lines(&path), 15);
     screen.press("b f");
@@ -322,7 +333,7 @@ fn what_is_deleted_after_a_yes_comes_back() {
     assert!(screen.text().contains("not deleted: Login bug") && env.trash().names.is_empty());
     screen.press("d y");
     let gone = screen.text();
-    assert!(gone.contains("in the trash; u brings it back") && gone.contains("this folder: 2"), "{gone}");
+    assert!(gone.contains("in the trash; u brings it back: Login bug") && gone.contains("this folder: 2"), "{gone}");
     assert_eq!(env.trash().names.len(), 1);
     screen.press("u");
     let back = screen.text();
@@ -367,15 +378,15 @@ fn help_shows_every_key_and_small_screens_show_what_they_can() {
     let (_env, mut screen) = demo();
     screen.press("?");
     assert_snapshot!(screen.text(), @r#"
-═ All keys ═════════════════════════════════════════════════════════════════════
- Find a session by its name with /, or by a word said in it with w.
- Tab goes to its tree, b back turn by turn, and Enter goes on from there
- in a chat. Nothing is lost by going back.
- * is on the active path, o is not; + stands for folded branches, ? for
- what was found; the double line shows where the keys go.
+═ All keys rows 1 to 20 of 53, more below ══════════════════════════════════════
+ Find a session by its name with /, or by a word said in it with w. Tab goes to
+ its tree, b back turn by turn, and Enter goes on from there in a chat. Nothing
+ is lost by going back.
+ * is on the active path, o is not; + stands for folded branches, ? for what
+ was found; the double line shows where the keys go. The leaf is the entry that
+ the next message hangs from.
 
  Everywhere
-  Enter            go on with the session in a chat, from the selected entry
   w                find words said in any session
   Tab              to the next pane: sessions, tree, text
   f                make a new session of the path to here
@@ -406,7 +417,7 @@ Up Down scroll  any other key back
 
 
 
-Enter resume here  ? all keys  q quit
+Enter resume  ? all keys  q quit
 "#);
     screen.press("Tab").resize(50, 20);
     assert_snapshot!(screen.text(), @r#"
@@ -429,7 +440,7 @@ Enter resume here  ? all keys  q quit
 
 
 Enter resume here  / find in session
-w find a word said  ? all keys  q quit
+w search all texts  ? all keys  q quit
 "#);
     for (columns, rows) in [(1, 1), (3, 2), (20, 3), (7, 40), (300, 4), (80, 24)] {
         screen.resize(columns, rows);
@@ -582,6 +593,207 @@ Hint: pi-sessions tree SESSION
     assert_eq!(several().terminal(80).run("browse --json").code, 2);
 }
 
+#[test]
+fn a_label_is_refused_as_the_command_refuses_it() {
+    let (env, mut screen) = demo();
+    for (label, told) in [("m1", "something else has this name"), ("@leaf", "something else has this name")] {
+        screen.press("Tab Home Down l Ctrl-U").write(label).press("Enter");
+        let refused = env.run(&format!("label 019ad3c5 u1 {label}")).stderr;
+        let message = refused.lines().next().expect("a message").trim_start_matches("error: ").to_owned();
+        let shown = screen.text().replace('\n', " ");
+        assert!(message.contains(told) && shown.contains(&format!("! {message}")), "{message}\n{shown}");
+        screen.press("Esc Esc");
+        screen = Screen::open(env.browser(80, 24));
+        screen.press("Down Down");
+    }
+    // A label that two entries have says so here too.
+    screen.press("Tab Home l").write("diagnosis").press("Enter");
+    assert!(screen.text().contains("labelled: diagnosis (another entry has this label too"), "{}", screen.text());
+}
+
+#[test]
+fn a_fork_from_before_the_first_message_is_there_to_be_seen() {
+    let env = TestEnv::new();
+    env.session("plain", &turns(&["one", "two"]));
+    let mut screen = Screen::open(env.browser(100, 24));
+    screen.press("Tab Home f");
+    let text = screen.text();
+    assert!(text.contains("forked before the first message, so nothing is in it yet; Enter begins it"), "{text}");
+    assert!(text.contains("this folder: 2") && text.contains("nothing was said yet; Enter begins"), "{text}");
+    assert!(screen.row_with("> (fork)").contains("(no user"), "{text}");
+    screen.tick();
+    assert!(screen.text().contains("this folder: 2"));
+    // Who comes later sees what the list shows.
+    assert!(Screen::open(env.browser(100, 24)).text().contains("this folder: 1"));
+}
+
+#[test]
+fn several_that_were_deleted_come_back_one_after_the_other() {
+    let (env, mut screen) = demo();
+    screen.press("d y d y");
+    assert_eq!(env.trash().names.len(), 2);
+    assert!(screen.text().contains("this folder: 1"));
+    screen.press("u");
+    assert!(screen.text().contains("brought back from the trash: "), "{}", screen.text());
+    screen.press("u");
+    assert!(screen.text().contains("this folder: 3"), "{}", screen.text());
+    screen.press("u");
+    assert!(screen.text().contains("nothing was deleted here"));
+}
+
+#[test]
+fn no_file_is_replaced_without_a_yes() {
+    let (env, mut screen) = demo();
+    let file = env.path().join("notes.md");
+    fs::write(&file, "mine").expect("a file");
+    let name = file.to_string_lossy().into_owned();
+    screen.press("e Ctrl-U").write(&name).press("Enter");
+    assert!(screen.text().contains("This file is there already. Replace it?"), "{}", screen.text());
+    screen.press("n");
+    assert!(screen.text().contains("not written: "));
+    assert_eq!(fs::read_to_string(&file).expect("a file"), "mine");
+    screen.press("e Ctrl-U").write(&name).press("Enter y");
+    assert!(screen.text().contains("exported 9 entries: "), "{}", screen.text());
+    assert!(fs::read_to_string(&file).expect("a file").contains("Fix the login bug"));
+}
+
+#[test]
+fn a_name_without_text_is_cleared_as_the_command_clears_it() {
+    let (env, mut screen) = demo();
+    screen.press("r Ctrl-U Space Enter");
+    assert!(screen.text().contains("the name is cleared") && screen.row_with("> ").contains("> Fix the login bug"));
+    assert!(env.run("name 019ad3c5").stderr.contains("there is no name"));
+}
+
+#[test]
+fn what_was_asked_for_is_done_before_the_end_and_told_where_it_fails() {
+    let (env, mut screen) = demo();
+    for key in ["r", "Ctrl-U", "x", "Enter", "q"] {
+        screen.browser.press(key);
+    }
+    // Nothing was answered yet.
+    assert!(!screen.browser.has_ended());
+    screen.browser.settle();
+    assert!(screen.browser.has_ended());
+    assert_eq!(env.run("name 019ad3c5").stdout, "x\n");
+    let (env, mut screen) = demo();
+    env.trash().refuses = Some("the trash is full".into());
+    for key in ["d", "y", "q"] {
+        screen.browser.press(key);
+    }
+    screen.browser.settle();
+    assert!(!screen.browser.has_ended() && screen.text().contains("! cannot move to the trash"), "{}", screen.text());
+}
+
+#[test]
+fn a_session_that_was_found_and_is_gone_is_not_asked_for_again() {
+    let (env, mut screen) = demo();
+    let path = env.root().join(format!("--home-me-project--/2026-11-30T09-00-00-000Z_{DEMO_ID}.jsonl"));
+    screen.press("w").write("test").press("Enter");
+    assert!(screen.text().contains("\"test\" this folder: 2"), "{}", screen.text());
+    fs::remove_file(&path).expect("a file");
+    // This would never end if the session were asked for again and again.
+    screen.tick();
+    assert!(screen.text().contains("\"test\" this folder: 0") && screen.text().contains("! gone from the disk: Login bug"));
+    screen.press("Enter Esc");
+    assert!(screen.text().contains("this folder: 2"));
+}
+
+#[test]
+fn a_newer_version_is_read_and_not_gone_on_with() {
+    let env = TestEnv::new();
+    let path = env.session("new", &user("u1", "", "From tomorrow"));
+    let text = fs::read_to_string(&path).expect("the session");
+    fs::write(&path, text.replace(r#""version":3"#, r#""version":9"#)).expect("a file");
+    let bytes = fs::read(&path).expect("the session");
+    let mut screen = Screen::open(env.browser(80, 24));
+    for keys in ["Enter", "Tab Enter", "s", "g", "l x Enter", "r y Enter"] {
+        screen.press(keys);
+        let text = screen.text().replace('\n', " ");
+        assert!(text.contains("! ") && text.contains("version 9"), "{keys}: {text}");
+        assert_eq!(screen.browser.take_outside(), None, "{keys}");
+    }
+    assert_eq!(fs::read(&path).expect("the session"), bytes);
+}
+
+#[test]
+fn what_is_told_is_whole_also_where_it_needs_several_rows() {
+    let (_env, mut screen) = demo();
+    screen.resize(40, 10);
+    assert_snapshot!(screen.press("d").text(), @r#"
+─ Sessions this folder: 3 ──────────────
+  Ask about parsers      1h  1.3K      -
+  Ask about 日本語の…    1h  826B      -
+> Login bug              2h  3.1K $0.005
+
+
+
+Move to the trash? y yes, any other key
+no: Login bug
+y move it to the trash
+"#);
+    screen.press("n");
+    assert_snapshot!(screen.press("Tab Home Enter").text(), @r#"
+─ Login bug conversation ───────────────
+ its folder is gone · 8 messages · 2 br…
+>* user: Fix the login bug
+ * assistant: The function… [diagnosis]
+ ├─o user: Write it
+ │ o assistant: Written.
+The folder of the session is gone. Go on
+in /home/me/project? y yes, any other
+key no; it was /home/me/project
+y go on in this folder
+"#);
+    screen.press("n");
+    assert_snapshot!(screen.press("?").text(), @r#"
+═ All keys rows 1 to 7 of 57, more below
+ Find a session by its name with /, or
+ by a word said in it with w. Tab goes
+ to its tree, b back turn by turn, and
+ Enter goes on from there in a chat.
+ Nothing is lost by going back.
+ * is on the active path, o is not; +
+ stands for folded branches, ? for what
+
+Up Down scroll  any other key back
+"#);
+}
+
+#[test]
+fn without_colours_signs_tell_everything() {
+    let (_env, mut screen) = demo();
+    // What is found, folded, labelled, off the path, the leaf, where one is, and which pane has the keys.
+    screen.press("Tab - /").write("test").press("Enter");
+    assert!(!screen.has_colors());
+    assert_snapshot!(screen.text(), @r#"
+─ Sessions this folder: 3 ──────│═ Login bug conversation, "test": 2 ═══════════
+  Ask about parsers     1h  1.3K│ its folder is gone · 8 messages · 2 branches…
+  Ask about 日本語の…   1h  826B│ * user: Fix the login bug
+> Login bug             2h  3.1K│ * assistant: The function is em… [diagnosis] +
+                                │ ├─o user: Write it +1
+                                │>* ? user: Write a test first
+                                │ * ? assistant: Here is a test.
+                                │ * session_info: Login bug (leaf)
+                                │
+                                │
+                                │
+                                │
+                                │
+─ Text user u3 · 2026-11-30 09:30 ──────────────────────────────────────────────
+ Write a test first
+
+
+
+
+
+
+1 of 2 with "test"; n next, p previous
+Enter resume here  / find in session  w search all texts  Tab next pane
+b back a turn  g go here  s go with summary  f fork  l label  ? all keys  q quit
+"#);
+}
+
 #[cfg(unix)]
 mod on_a_terminal {
     use super::*;
@@ -602,7 +814,7 @@ mod on_a_terminal {
     fn a_word_leads_to_its_session_back_three_turns_and_into_the_chat() {
         let (env, cwd) = real();
         let mut pty = Pty::run(&env, &cwd, &["browse"], 80, 24);
-        pty.wait_for("this folder: 2").wait_for("w find a word said");
+        pty.wait_for("this folder: 2").wait_for("w search all texts");
         pty.send("wquagga\r").wait_for("«quagga»").wait_for(">* assistant: About quagga.");
         pty.send("\r").wait_for("back a turn").send("\u{1b}[F").wait_for(">* assistant: About five.");
         pty.send("bbb").wait_for(">* user: Ask about three").send("\r");
@@ -614,17 +826,71 @@ mod on_a_terminal {
             .send("\u{4}")
             .wait_for("back from the chat")
             .wait_for("user: Ask about three again");
-        pty.wait_for("├─o user: Ask about three");
+        pty.wait_for("├─o user: Ask about three").wait_for("12 messages · 2 branches").wait_for("\n about three again");
+        assert_snapshot!(screen_of(&pty), @r#"
+─ Said "quagga" this folder: 2 ─│═ Ask about one conversation ══════════════════
+> Ask about one              AGE│ 12 messages · 2 branches · …
+  assistant: About «quagga».    │ * assistant: About one.
+  Ask about one              AGE│ * user: Ask about two
+  user: Ask about «quagga»      │ * assistant: About two.
+                                │ ├─o user: Ask about three
+                                │ │ o assistant: About three.
+                                │ │ o user: Ask about quagga
+                                │ │ o assistant: About quagga.
+                                │ │ o user: Ask about five
+                                │ │ o assistant: About five.
+                                │ * user: Ask about three again
+                                │>* assistant: This is the built-in offl… (leaf)
+─ Text assistant … · … … · echo · N tokens
+ This is the built-in offline model; no provider is configured. You said: Ask
+ about three again
+
+
+
+
+
+back from the chat; q leaves
+Enter resume here  / find in session  w search all texts  Tab next pane
+b back a turn  g go here  s go with summary  f fork  l label  ? all keys  q quit
+"#);
         pty.send("q");
         assert_eq!(pty.end(), 0);
         assert!(pty.is_restored(), "{}", pty.text());
+    }
+
+    /// The screen without what differs between machines and runs: ids, times, ages, sizes and the folder.
+    fn screen_of(pty: &Pty) -> String {
+        let mask = |row: &str| {
+            // What is told of the session as a whole ends with its size and its folder.
+            let row = row.split_once(" branches · ").map_or(row.to_owned(), |(before, _)| format!("{before} branches · …"));
+            let mut words: Vec<String> = row.split(' ').map(str::to_owned).collect();
+            for at in 0..words.len() {
+                let word = &words[at];
+                let digits = word.chars().filter(char::is_ascii_digit).count();
+                let (is_id, is_day) = (word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit()), digits == 8);
+                if is_id || is_day || (word.len() == 5 && word.contains(':') && digits == 4) {
+                    words[at] = "…".into();
+                } else if words.get(at + 1).is_some_and(|next| next == "tokens") {
+                    words[at] = "N".into();
+                }
+            }
+            let row = words.join(" ");
+            let row = match row.split_once('│') {
+                Some((left, right)) if left.ends_with(|last: char| last.is_ascii_lowercase()) => {
+                    format!("{} AGE│{right}", &left[..left.len() - 4])
+                }
+                _ => row,
+            };
+            row.trim_end_matches(['─', ' ']).to_owned() + "\n"
+        };
+        pty.text().lines().map(mask).collect()
     }
 
     #[test]
     fn resume_picks_a_session_and_ends_with_its_chat() {
         let (env, cwd) = real();
         let mut pty = Pty::run(&env, &cwd, &["resume"], 80, 24);
-        pty.wait_for("Search sessions:").wait_for("this folder: 2").send("some").wait_for("\"some\": 1");
+        pty.wait_for("Search titles:").wait_for("this folder: 2").send("some").wait_for("\"some\": 1");
         let is_in_chat = |screen: &vt100::Screen| {
             !screen.alternate_screen()
                 && screen.contents().contains("going on with")

@@ -7,8 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::browse::desk::Desk;
-use crate::cli::browse::event::{Act, Acted};
+use crate::cli::browse::event::{Act, Acted, OldFile};
 use crate::cli::commands::export::{export_to, format_of, write};
+use crate::cli::commands::label::set_label;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::folder::absolute;
 use crate::cli::text::one_line;
@@ -19,12 +20,13 @@ use crate::session::message::Role;
 use crate::session::tree::EntryIndex;
 use crate::storage::StorageError;
 use crate::storage::fork::{ForkOptions, ForkWhat};
+use crate::storage::fs::{FileKind, FileMeta};
 use crate::storage::handle::Session;
 use crate::storage::lock::OwnerLock;
 
 impl Desk {
     pub(super) fn act(&self, act: &Act) -> Result<Acted, CliError> {
-        let told = |told: String| Ok(Acted { told, select: None });
+        let told = |told: String| Ok(Acted { told, ..Acted::default() });
         match act {
             Act::Goto(path, entry) => {
                 OwnerLock::refuse(&**self.repo.fs(), path)?;
@@ -35,9 +37,9 @@ impl Desk {
                     .map_or_else(|| "before the first entry".to_owned(), |id| format!("at {}", one_line(id.as_str())));
                 match (gone.moved, gone.editor_text) {
                     (true, Some(_)) => {
-                        told(format!("the leaf is {leaf}, before this message; Enter here edits and sends it again"))
+                        told(format!("Enter edits this message and sends it again; the leaf is {leaf}, before it"))
                     }
-                    (true, None) => told(format!("the leaf is {leaf}; Enter goes on from here")),
+                    (true, None) => told(format!("Enter goes on from here; the leaf is {leaf}")),
                     (false, _) => told(format!("the leaf is {leaf} already")),
                 }
             }
@@ -51,15 +53,20 @@ impl Desk {
                     ForkWhat::Path(Some(target))
                 };
                 let forked = self.repo.fork(&session, &ForkOptions { what, cwd: None })?;
-                let entries = count(forked.session.tree().len() as u64, "entry", "entries");
-                Ok(Acted { told: format!("forked {entries}: {}", one_line(&forked.id)), select: Some(forked.path) })
+                let id = one_line(&forked.id);
+                let told = match forked.session.tree().len() as u64 {
+                    0 => format!("forked before the first message, so nothing is in it yet; Enter begins it: {id}"),
+                    len => format!("forked {}: {id}", count(len, "entry", "entries")),
+                };
+                Ok(Acted { told, select: Some(forked.path), ..Acted::default() })
             }
             Act::Label(path, entry, label) => {
                 let (mut session, target) = self.open_at(path, entry)?;
-                session.set_label(target, Some(label))?;
-                told(match label.is_empty() {
-                    true => "the label is cleared".to_owned(),
-                    false => format!("labelled: {}", one_line(label)),
+                let labelled = set_label(&mut session, target, label)?;
+                let notes: String = labelled.notes.iter().map(|note| format!(" ({})", one_line(note))).collect();
+                told(match labelled.label {
+                    None => "the label is cleared".to_owned(),
+                    Some(label) => format!("labelled: {}{notes}", one_line(&label)),
                 })
             }
             Act::Rename(path, name) => {
@@ -73,11 +80,12 @@ impl Desk {
                 self.repo.discard(path, &*self.trash)?;
                 told("in the trash; u brings it back".to_owned())
             }
-            Act::Restore(path) => {
+            Act::Restore(path, title) => {
                 self.bring_back(path)?;
-                Ok(Acted { told: "brought back from the trash".to_owned(), select: Some(path.clone()) })
+                let told = format!("brought back from the trash: {title}");
+                Ok(Acted { told, select: Some(path.clone()), ..Acted::default() })
             }
-            Act::Export(path, file) => self.export(path, file),
+            Act::Export(path, file, old) => self.export(path, file, *old),
         }
     }
 
@@ -97,13 +105,17 @@ impl Desk {
         Ok(())
     }
 
-    fn export(&self, path: &Path, file: &str) -> Result<Acted, CliError> {
-        let session = self.repo.open(path)?;
+    fn export(&self, path: &Path, file: &str, old: OldFile) -> Result<Acted, CliError> {
         let file: PathBuf = absolute(&self.cwd, Path::new(file));
+        let is_file = |meta: FileMeta| matches!(meta.kind, FileKind::File | FileKind::Link);
+        if old == OldFile::Ask && self.repo.fs().metadata(&file).is_ok_and(is_file) {
+            return Ok(Acted { to_replace: Some(one_line(&path_text(&file))), ..Acted::default() });
+        }
+        let session = self.repo.open(path)?;
         let format = format_of(&file);
         let leaf = session.leaf();
         let exported = export_to(&self.repo, &file, |out| write(&session, leaf, format, &ExportOptions::default(), out))?;
         let entries = count(exported.entries as u64, "entry", "entries");
-        Ok(Acted { told: format!("exported {entries}: {}", one_line(&path_text(&file))), select: None })
+        Ok(Acted { told: format!("exported {entries}: {}", one_line(&path_text(&file))), ..Acted::default() })
     }
 }

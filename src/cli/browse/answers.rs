@@ -3,10 +3,11 @@
 //! # Invariants
 //! - An answer about a session that is not shown any more, or was opened anew since, changes nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cli::browse::event::{Act, Acted, Effect, Reply};
+use crate::cli::browse::dialog::Dialog;
+use crate::cli::browse::event::{Act, Acted, Effect, OldFile, Reply};
 use crate::cli::browse::open_session::OpenSession;
 use crate::cli::browse::page::Page;
 use crate::cli::browse::session_list::Item;
@@ -200,7 +201,7 @@ impl State {
     }
 
     /// Tells what one should know before one goes on with a session.
-    fn warn_of(&mut self, session: &OpenSession) {
+    pub(super) fn warn_of(&mut self, session: &OpenSession) {
         if session.is_read_only {
             let version = session.session.header().version;
             self.problem(format!("format version {version} is newer than this program: it can be read, not changed or resumed"));
@@ -217,7 +218,7 @@ impl State {
         }
         if is_gone {
             let title = self.title_of(&path);
-            self.list.remove(&path);
+            self.forget(&path);
             if self.wanted.as_ref() == Some(&path) {
                 self.problem(format!("gone from the disk: {title}"));
                 self.tree.clear();
@@ -234,7 +235,18 @@ impl State {
         }
     }
 
-    fn clear_page(&mut self) {
+    /// Takes a session that is gone out of what is shown at the left, where it would be asked for again and again.
+    fn forget(&mut self, path: &Path) {
+        self.list.remove(path);
+        if let Some(hits) = &mut self.hits {
+            hits.hits.retain(|hit| hit.path != path);
+            let len = hits.hits.len();
+            hits.scroll.to(hits.scroll.selected(), len);
+            self.wanted_entry = hits.hits.get(hits.scroll.selected()).map(|hit| hit.entry.clone());
+        }
+    }
+
+    pub(super) fn clear_page(&mut self) {
         self.page = Page::default();
         self.page_of = None;
         self.page_lines = (0, Vec::new());
@@ -244,23 +256,35 @@ impl State {
         let acted = match result {
             Ok(acted) => acted,
             Err(problem) => {
-                if let Act::Restore(path) = act {
+                if let Act::Restore(path, title) = act {
                     // It can be tried again.
-                    let title = self.title_of(&path);
                     self.deleted.push((path, title));
                 }
+                // Who left already should know.
+                self.has_ended = false;
                 return self.problem(problem);
             }
         };
+        if let (Some(file), Act::Export(path, wanted, _)) = (&acted.to_replace, &act) {
+            let file = file.clone();
+            match self.dialog {
+                None if !self.has_ended => {
+                    let act = Act::Export(path.clone(), wanted.clone(), OldFile::Replace);
+                    self.dialog = Some(Dialog::Replace { file, act });
+                }
+                _ => {
+                    self.has_ended = false;
+                    self.problem(format!("not written, it is there already: {file}"));
+                }
+            }
+            return;
+        }
+        let mut told = acted.told;
         match act {
             Act::Delete(path) => {
                 let title = self.title_of(&path);
-                self.list.remove(&path);
-                if let Some(hits) = &mut self.hits {
-                    hits.hits.retain(|hit| hit.path != path);
-                    let len = hits.hits.len();
-                    hits.scroll.to(hits.scroll.selected(), len);
-                }
+                self.forget(&path);
+                told = format!("{told}: {title}");
                 self.deleted.push((path, title));
                 self.wanted = None;
                 self.tree.clear();
@@ -275,7 +299,12 @@ impl State {
                     self.ask_open(path, effects);
                 }
             }
-            Act::Fork(..) | Act::Restore(_) => self.ask_list(effects),
+            Act::Fork(..) => {
+                // Nothing may have been said in it yet, and it should not vanish.
+                self.list.keep(acted.select.as_deref());
+                self.ask_list(effects);
+            }
+            Act::Restore(..) => self.ask_list(effects),
             Act::Export(..) => {}
         }
         if let Some(path) = acted.select {
@@ -283,7 +312,7 @@ impl State {
             self.list.narrow("");
             self.to_select = Some(path);
         }
-        self.tell(acted.told);
+        self.tell(told);
     }
 
     /// What is told of the list in its heading.

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::browse::dialog::{Asked, Dialog};
-use crate::cli::browse::event::{Act, Effect, Outside, Request};
+use crate::cli::browse::event::{Act, Effect, Folder, OldFile, Outside, Request};
 use crate::cli::browse::keys::{Command, Key, command};
 use crate::cli::browse::line_edit::LineEdit;
 use crate::cli::browse::session_list::Hits;
@@ -23,6 +23,14 @@ impl State {
                 "y" | "Y" => self.act(Act::Delete(path), effects),
                 // Any other key is a no; a wrong key deletes nothing.
                 _ => self.tell(format!("not deleted: {title}")),
+            },
+            Some(Dialog::Replace { file, act }) => match key.name() {
+                "y" | "Y" => self.act(act, effects),
+                _ => self.tell(format!("not written: {file}")),
+            },
+            Some(Dialog::Elsewhere { path, entry, .. }) => match key.name() {
+                "y" | "Y" => effects.push(Effect::Outside(Outside::Resume(path, entry, Folder::Here))),
+                _ => self.tell("not resumed"),
             },
             Some(Dialog::Help(top)) => match key.name() {
                 "Down" | "j" => self.dialog = Some(Dialog::Help(top + 1)),
@@ -57,6 +65,10 @@ impl State {
                 self.has_ended |= key.name() == "Ctrl-C" && self.options.is_picker;
             }
             ("Esc" | "Ctrl-C", _) => {}
+            ("Enter", Asked::Narrow) if self.has_none() => {
+                self.list.narrow("");
+                self.answer(Asked::FindEverywhere, line.text(), effects);
+            }
             ("Enter", Asked::Narrow) if self.options.is_picker => self.resume(effects),
             ("Enter", _) => self.answer(asked, line.text(), effects),
             ("Tab", Asked::Narrow) => self.go_to_pane(Pane::Tree),
@@ -103,7 +115,7 @@ impl State {
             Asked::Label(path, entry) => self.act(Act::Label(path, entry, text.to_owned()), effects),
             Asked::Rename(path) => self.act(Act::Rename(path, text.to_owned()), effects),
             Asked::Export(_) if text.is_empty() => self.problem("a file to write to has no empty name"),
-            Asked::Export(path) => self.act(Act::Export(path, text.to_owned()), effects),
+            Asked::Export(path) => self.act(Act::Export(path, text.to_owned(), OldFile::Ask), effects),
         }
     }
 
@@ -132,14 +144,20 @@ impl State {
             Command::Left => self.left(),
             Command::Right => self.right(),
             Command::Resume => self.resume(effects),
-            Command::ShowHit => self.go_to_pane(Pane::Tree),
+            Command::ShowHit => match self.hits.as_ref().filter(|hits| hits.hits.is_empty()) {
+                Some(hits) if hits.is_running => self.tell("nothing was found yet"),
+                Some(_) => self.tell("nothing was found; Esc shows the sessions again"),
+                None => self.go_to_pane(Pane::Tree),
+            },
             Command::Goto => {
                 if let Some((path, entry)) = self.place() {
                     self.act(Act::Goto(path, entry), effects);
                 }
             }
             Command::GotoWithSummary => {
-                if let Some((path, entry)) = self.place() {
+                if let Some((path, entry)) = self.place()
+                    && !self.is_read_only(&path)
+                {
                     effects.push(Effect::Outside(Outside::GotoWithSummary(path, entry)));
                 }
             }
@@ -164,7 +182,7 @@ impl State {
                 }
             }
             Command::Undo => match self.deleted.pop() {
-                Some((path, _)) => self.act(Act::Restore(path), effects),
+                Some((path, title)) => self.act(Act::Restore(path, title), effects),
                 None => self.tell("nothing was deleted here yet"),
             },
             Command::Export => {
@@ -242,7 +260,27 @@ impl State {
     }
 
     fn go_to_pane(&mut self, pane: Pane) {
+        // Keys are for the session that was selected, also while it is not there yet.
+        let is_other = self.tree.session().is_some_and(|shown| self.wanted.as_ref().is_some_and(|wanted| shown.path != *wanted));
+        if pane != Pane::List && is_other {
+            self.tree.clear();
+            self.clear_page();
+        }
         self.focus = pane;
+    }
+
+    /// Whether nothing matches what is typed.
+    pub(super) fn has_none(&self) -> bool {
+        self.list.len() == 0 && !self.list.query().is_empty()
+    }
+
+    /// Whether a session is of a newer version; then that is told.
+    fn is_read_only(&mut self, path: &Path) -> bool {
+        let session = self.tree.session().filter(|session| session.path == path && session.is_read_only).cloned();
+        if let Some(session) = &session {
+            self.warn_of(session);
+        }
+        session.is_some()
     }
 
     fn step_pane(&mut self, steps: usize) {
@@ -346,7 +384,16 @@ impl State {
                 self.tree.selected_id().filter(|id| Some(id) != leaf.as_ref())
             }
         };
-        effects.push(Effect::Outside(Outside::Resume(path, entry)));
+        if self.is_read_only(&path) {
+            return;
+        }
+        let session = self.tree.session().filter(|session| session.path == path && session.folder_is_gone);
+        if let Some(session) = session.filter(|_| !self.options.is_elsewhere) {
+            let gone = crate::cli::text::one_line(&session.session.header().cwd);
+            self.dialog = Some(Dialog::Elsewhere { path, entry, gone });
+            return;
+        }
+        effects.push(Effect::Outside(Outside::Resume(path, entry, Folder::Own)));
     }
 
     fn fork(&mut self, effects: &mut Vec<Effect>) {

@@ -48,9 +48,27 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outside {
     /// Going on with a session: from an entry, or from its leaf.
-    Resume(PathBuf, Option<EntryId>),
+    Resume(PathBuf, Option<EntryId>, Folder),
     /// Moving the leaf with a summary of what is left behind.
     GotoWithSummary(PathBuf, EntryId),
+}
+
+/// Which folder a session goes on in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folder {
+    /// Its own.
+    Own,
+    /// That of the command, for once: its own is gone.
+    Here,
+}
+
+/// What becomes of a file that is written to and is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldFile {
+    /// It stays until somebody says yes.
+    Ask,
+    /// It is replaced.
+    Replace,
 }
 
 /// Something told in the status line.
@@ -126,10 +144,10 @@ pub enum Act {
     Rename(PathBuf, String),
     /// Moves it to the trash.
     Delete(PathBuf),
-    /// Brings it back from the trash.
-    Restore(PathBuf),
+    /// Brings it back from the trash; with it what it is called.
+    Restore(PathBuf, String),
     /// Writes it to a file.
-    Export(PathBuf, String),
+    Export(PathBuf, String, OldFile),
 }
 
 /// What comes back.
@@ -199,4 +217,6 @@ pub struct Acted {
     pub told: String,
     /// The session to show now.
     pub select: Option<PathBuf>,
+    /// Nothing was done: this file is there already.
+    pub to_replace: Option<String>,
 }

@@ -191,17 +191,18 @@ const fn binding(
 
 /// All keys, the more useful ones first.
 pub const KEYS: &[Binding] = &[
-    binding(Command::ShowHit, &["Enter"], "see it in its tree", "show what was found in its tree", Place::Hits),
+    binding(Command::ShowHit, &["Enter"], "show in its tree", "show what was found in its tree", Place::Hits),
+    binding(Command::Resume, &["Enter"], "resume", "go on with the session in a chat, from where it ended", Place::List),
     binding(
         Command::Resume,
         &["Enter"],
         "resume here",
-        "go on with the session in a chat, from the selected entry",
-        Place::Everywhere,
+        "go on in a chat from the selected entry; a user message is edited first",
+        Place::Entry,
     ),
-    binding(Command::Narrow, &["/"], "search", "search names, first messages and folders as you type", Place::List),
+    binding(Command::Narrow, &["/"], "search titles", "search names, first messages and folders as you type", Place::List),
     binding(Command::Find, &["/"], "find in session", "find words in this session", Place::Entry),
-    binding(Command::FindEverywhere, &["w"], "find a word said", "find words said in any session", Place::Everywhere),
+    binding(Command::FindEverywhere, &["w"], "search all texts", "find words said in any session", Place::Everywhere),
     binding(Command::NextPane, &["Tab"], "next pane", "to the next pane: sessions, tree, text", Place::Everywhere),
     binding(Command::TurnBack, &["b", "[", "Shift-Up"], "back a turn", "to the user message before", Place::Entry),
     binding(Command::TurnOn, &["]", "Shift-Down"], "", "to the next user message", Place::Entry),

@@ -4,7 +4,7 @@
 //! - The cursor is at a character boundary, and the text holds no control characters.
 
 use crate::cli::browse::keys::Key;
-use crate::cli::text::{one_line, width};
+use crate::cli::text::{lines, one_line, width};
 
 /// A line and where the cursor is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl LineEdit {
     /// Takes text in, on one line.
     pub fn insert(&mut self, text: &str) {
         let kept: String = text.chars().map(|char| if matches!(char, '\n' | '\r' | '\t') { ' ' } else { char }).collect();
-        let kept: String = kept.chars().filter(|char| !char.is_control()).collect();
+        let kept = lines(&kept);
         self.text.insert_str(self.cursor, &kept);
         self.cursor += kept.len();
     }
@@ -94,7 +94,7 @@ mod tests {
         check("Home Left x End", "xab |");
         check("Ctrl-U Backspace", "|");
         assert!(!line.key(&Key::named("F5")));
-        line.insert("two\nlines\u{1b}[31m");
-        assert_eq!(line.text(), "two lines[31m");
+        line.insert("two\nlines\u{1b}[31m\u{202e}\u{7f}");
+        assert_eq!(line.text(), "two lines");
     }
 }

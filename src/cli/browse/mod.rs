@@ -24,7 +24,7 @@ use ratatui::Frame;
 
 use crate::cli::Outcome;
 use crate::cli::browse::desk::Desk;
-use crate::cli::browse::event::{Effect, Event, Outside};
+use crate::cli::browse::event::{Effect, Event, Folder, Outside};
 use crate::cli::browse::keys::Key;
 use crate::cli::browse::state::{State, StateOptions};
 use crate::cli::browse::terminal::FullScreen;
@@ -56,7 +56,7 @@ mod tree_pane;
 mod view;
 mod workers;
 
-pub(in crate::cli) use event::{Outside as OutsideWork, Told};
+pub(in crate::cli) use event::{Folder as OutsideFolder, Outside as OutsideWork, Told};
 pub(in crate::cli) use terminal::restore as restore_terminal;
 
 /// How often time goes on: ages, and a look at what others changed.
@@ -76,6 +76,8 @@ pub struct BrowserOptions {
     pub trash: Arc<dyn Trash>,
     /// Whether a session is picked: one types at once, and resuming ends the browser.
     pub is_picker: bool,
+    /// Whether another folder to work in than a session's own was named.
+    pub is_elsewhere: bool,
     /// Whether sessions of all folders are shown at first.
     pub all_folders: bool,
     /// The session that is selected at first.
@@ -109,11 +111,13 @@ impl Browser {
     /// # Errors
     /// When the system gives no threads.
     pub fn open(options: BrowserOptions) -> io::Result<Self> {
-        let BrowserOptions { repo, here, cache_dir, trash, is_picker, all_folders, select, is_colored, size } = options;
+        let BrowserOptions { repo, here, cache_dir, trash, is_picker, is_elsewhere, all_folders, select, is_colored, size } =
+            options;
         let clock = repo.clock().clone();
         let here_text = here.to_string_lossy().into_owned();
         let state_options = StateOptions {
             is_picker,
+            is_elsewhere,
             all_folders,
             select,
             here: one_line(&here_text),
@@ -160,9 +164,9 @@ impl Browser {
         view::draw(&mut self.state, frame, self.is_colored);
     }
 
-    /// Whether it has ended.
+    /// Whether it has ended. A change that was asked for is made before, and where it fails, that is told first.
     pub fn has_ended(&self) -> bool {
-        self.state.has_ended
+        self.state.has_ended && !self.workers.is_changing()
     }
 
     /// What was copied last, if anything since this was asked.
@@ -170,13 +174,25 @@ impl Browser {
         self.copied.pop()
     }
 
-    /// What is to be done outside of the full screen, in words: `resume PATH [ENTRY]` or `summarize PATH ENTRY`.
+    /// What is to be done outside of the full screen, in words: `resume PATH [ENTRY] [here]` or `summarize PATH ENTRY`.
     pub fn take_outside(&mut self) -> Option<String> {
         self.outside.pop_front().map(|outside| match outside {
-            Outside::Resume(path, None) => format!("resume {}", path.display()),
-            Outside::Resume(path, Some(entry)) => format!("resume {} {entry}", path.display()),
+            Outside::Resume(path, entry, folder) => {
+                let entry = entry.map(|entry| format!(" {entry}")).unwrap_or_default();
+                let here = if folder == Folder::Here { " here" } else { "" };
+                format!("resume {}{entry}{here}", path.display())
+            }
             Outside::GotoWithSummary(path, entry) => format!("summarize {} {entry}", path.display()),
         })
+    }
+
+    /// Waits until every change that was asked for is made: what follows sees it, and is in nobody's way.
+    fn finish_changes(&mut self) {
+        while self.workers.is_changing() {
+            if let Some(reply) = self.workers.wait(TICK) {
+                self.handle(Event::Reply(reply));
+            }
+        }
     }
 
     fn handle(&mut self, event: Event) {
@@ -241,8 +257,13 @@ pub(in crate::cli) fn run(
         let mut next = screen.next(time)?;
         while let Some(event) = next {
             is_changed = true;
-            browser.handle(event);
-            if browser.has_ended() || !browser.outside.is_empty() {
+            match browser.state.has_ended {
+                false => browser.handle(event),
+                // Who does not want to wait need not.
+                true if matches!(&event, Event::Key(key) if key.name() == "Ctrl-C") => return Ok(Ended::Left),
+                true => {}
+            }
+            if browser.state.has_ended || !browser.outside.is_empty() {
                 break;
             }
             next = screen.next(Duration::ZERO)?;
@@ -256,6 +277,7 @@ pub(in crate::cli) fn run(
             screen.copy(&text)?;
         }
         while let Some(work) = browser.outside.pop_front() {
+            browser.finish_changes();
             screen.leave();
             let is_resumed = matches!(work, Outside::Resume(..));
             let told = match outside(work) {

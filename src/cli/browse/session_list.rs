@@ -4,7 +4,7 @@
 //! - What is selected stays selected while it is there, whatever comes into the list around it.
 //! - Narrowed, the best match comes first, of equals the latest activity; else the latest activity does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
@@ -89,6 +89,8 @@ pub struct SessionList {
     pub named_only: bool,
     /// The selected one, and what is in sight.
     pub scroll: Scroll,
+    /// Those that are in view although nobody spoke in them yet.
+    kept: HashSet<PathBuf>,
     /// Costs by file, with the size of the file then.
     pub costs: HashMap<PathBuf, (u64, f64)>,
 }
@@ -166,6 +168,11 @@ impl SessionList {
         place.is_some()
     }
 
+    /// Keeps one in view although nobody spoke in it yet.
+    pub fn keep(&mut self, path: Option<&Path>) {
+        self.kept.extend(path.map(Path::to_owned));
+    }
+
     /// Takes one out that is gone.
     pub fn remove(&mut self, path: &Path) {
         // The one that moves up is selected then.
@@ -187,7 +194,9 @@ impl SessionList {
     /// Which are in view, in order.
     fn find(&self) -> Vec<usize> {
         let is_shown = |item: &Item| {
-            (self.all_folders || item.is_here) && (!self.named_only || item.is_named) && (!item.is_empty || item.is_named)
+            (self.all_folders || item.is_here)
+                && (!self.named_only || item.is_named)
+                && (!item.is_empty || item.is_named || self.kept.contains(&item.path))
         };
         let places = (0..self.items.len()).filter(|at| is_shown(&self.items[*at]));
         if self.query.is_empty() {

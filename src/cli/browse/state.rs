@@ -49,6 +49,8 @@ pub struct StateOptions {
     pub all_folders: bool,
     /// The session that is selected at first.
     pub select: Option<PathBuf>,
+    /// Whether another folder to work in than a session's own was named.
+    pub is_elsewhere: bool,
     /// The folder of the command, for people.
     pub here: String,
     /// Where a session is exported to, if nothing else is said.
@@ -180,8 +182,9 @@ impl State {
             Event::Tick(now_ms) => self.tick(now_ms, &mut effects),
             Event::Reply(reply) => self.reply(reply, &mut effects),
             Event::CameBack(told) => {
+                // Where nothing was done, one stays where one was.
+                self.follow_leaf = matches!(told, Told::Done(_));
                 self.told = Some(told);
-                self.follow_leaf = true;
                 // Much may have happened meanwhile.
                 self.reload(&mut effects);
             }

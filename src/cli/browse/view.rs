@@ -13,6 +13,7 @@ use ratatui::style::{Modifier, Style};
 use crate::cli::browse::dialog::Dialog;
 use crate::cli::browse::event::Told;
 use crate::cli::browse::keys::KEYS;
+use crate::cli::browse::prose::broken;
 use crate::cli::browse::state::{Pane, State};
 use crate::cli::browse::tone::{Piece, Tone, piece};
 use crate::cli::text::{cut, cut_start, width};
@@ -49,7 +50,7 @@ pub fn draw(state: &mut State, frame: &mut Frame<'_>, colored: bool) {
         page::draw(state, layout.page, frame.buffer_mut(), pen);
     }
     if let Some(Dialog::Help(top)) = state.dialog {
-        let shown = help::draw(top, area, frame.buffer_mut(), pen);
+        let shown = help::draw(top, Rect { height: layout.status.y, ..area }, frame.buffer_mut(), pen);
         state.dialog = Some(Dialog::Help(shown));
     }
     keys(state, layout.keys, frame.buffer_mut(), pen);
@@ -88,23 +89,42 @@ fn status(state: &State, area: Rect, frame: &mut Frame<'_>, pen: Pen) {
         frame.set_cursor_position((x, area.y));
         return;
     }
+    let ask = |question: &str, about: &str| vec![piece(Tone::Warn, format!("{question} y yes, any other key no: {about}"))];
     let pieces = match (&state.dialog, &state.told, &state.working) {
-        (Some(Dialog::Delete { title, .. }), ..) => {
-            vec![piece(Tone::Warn, format!("Move to the trash? y yes, any other key no: {title}"))]
+        (Some(Dialog::Delete { title, .. }), ..) => ask("Move to the trash?", title),
+        (Some(Dialog::Replace { file, .. }), ..) => ask("This file is there already. Replace it?", file),
+        (Some(Dialog::Elsewhere { gone, .. }), ..) => {
+            let here = &state.options.here;
+            let question = format!("The folder of the session is gone. Go on in {here}? y yes, any other key no; it was {gone}");
+            vec![piece(Tone::Warn, question)]
         }
         (_, Some(Told::Problem(problem)), _) => vec![piece(Tone::Bad, format!("! {problem}"))],
         (_, _, Some(working)) => vec![piece(Tone::Dim, working.clone())],
         (_, Some(Told::Done(told)), _) => vec![piece(Tone::Plain, told.clone())],
-        (_, None, None) => Vec::new(),
+        (_, None, None) => return,
     };
-    put(frame.buffer_mut(), area.x, area.y, area.width, &pieces, pen);
+    // What does not fit in a row goes over what is above: it is told once, and gone with the next key.
+    let mut rows = broken(&pieces, columns);
+    let most = usize::from(area.y / 2 + 1);
+    if rows.len() > most {
+        let rest = rows.split_off(most - 1).into_iter().flatten().collect();
+        rows.push(rest);
+    }
+    let buffer = frame.buffer_mut();
+    let top = (area.y + 1).saturating_sub(u16::try_from(rows.len()).unwrap_or(u16::MAX));
+    for (y, row) in (top..=area.y).zip(&rows) {
+        put(buffer, area.x, y, area.width, &[piece(Tone::Plain, " ".repeat(columns))], pen);
+        put(buffer, area.x, y, area.width, row, pen);
+    }
 }
 
 /// The keys that are of use now, as many as there is room for; those that always are come last.
 fn keys(state: &State, area: Rect, buffer: &mut Buffer, pen: Pen) {
     let shown: Vec<(&str, &str)> = match &state.dialog {
-        Some(Dialog::Line(asked, _)) => asked.keys(state.options.is_picker).to_vec(),
+        Some(Dialog::Line(asked, _)) => asked.keys(state.options.is_picker, state.has_none()).to_vec(),
         Some(Dialog::Delete { .. }) => vec![("y", "move it to the trash"), ("any other key", "leave it")],
+        Some(Dialog::Replace { .. }) => vec![("y", "replace it"), ("any other key", "leave it")],
+        Some(Dialog::Elsewhere { .. }) => vec![("y", "go on in this folder"), ("any other key", "back")],
         Some(Dialog::Help(_)) => vec![("Up Down", "scroll"), ("any other key", "back")],
         None => {
             let has_hits = state.hits.is_some();

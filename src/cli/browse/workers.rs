@@ -25,12 +25,15 @@ pub struct Workers {
     latest: Arc<AtomicU64>,
     /// How many requests are not answered yet.
     open: usize,
+    /// How many of them change something.
+    changing: usize,
 }
 
 /// A reply, and whether it is the last to its request.
 struct Answer {
     reply: Reply,
     is_last: bool,
+    is_change: bool,
 }
 
 impl fmt::Debug for Workers {
@@ -63,6 +66,7 @@ impl Workers {
             answers,
             latest,
             open: 0,
+            changing: 0,
         })
     }
 
@@ -84,15 +88,22 @@ impl Workers {
             Request::Search { .. } => &self.searches,
             Request::Cost(..) => &self.costs,
         };
+        let is_change = matches!(request, Request::Act(_));
         // A thread lives as long as its sender.
         if to.send(request).is_ok() {
             self.open += 1;
+            self.changing += usize::from(is_change);
         }
     }
 
     /// Whether something is not answered yet.
     pub fn is_busy(&self) -> bool {
         self.open > 0
+    }
+
+    /// Whether a change is asked for and not made yet.
+    pub fn is_changing(&self) -> bool {
+        self.changing > 0
     }
 
     /// The next answer, if there is one.
@@ -113,6 +124,7 @@ impl Workers {
 
     fn take(&mut self, answer: Answer) -> Reply {
         self.open -= usize::from(answer.is_last);
+        self.changing -= usize::from(answer.is_change);
         answer.reply
     }
 }
@@ -121,13 +133,14 @@ fn work(desk: &Desk, requests: &Receiver<Request>, answer: &Sender<Answer>, late
     while let Ok(request) = requests.recv() {
         let is_stale = |ticket| ticket < latest.load(Ordering::Relaxed);
         // Whoever does not listen any more does not need it.
-        let progress = |reply| drop(answer.send(Answer { reply, is_last: false }));
+        let progress = |reply| drop(answer.send(Answer { reply, is_last: false, is_change: false }));
+        let is_change = matches!(request, Request::Act(_));
         let work = AssertUnwindSafe(|| desk.answer(request, &is_stale, &progress));
         let reply = std::panic::catch_unwind(work).unwrap_or_else(|panic| {
             let what = crate::cli::panic_message(&*panic);
             Reply::Failed(crate::cli::text::one_line(&format!("this is a bug in pi-sessions, please report it: {what}")))
         });
-        if answer.send(Answer { reply, is_last: true }).is_err() {
+        if answer.send(Answer { reply, is_last: true, is_change }).is_err() {
             return;
         }
     }

@@ -4,7 +4,7 @@
 //! - Without a terminal nothing is read, and the error names what prints the same.
 
 use crate::cli::Outcome;
-use crate::cli::browse::{BrowserOptions, Ended, OutsideWork, Told, run as run_browser};
+use crate::cli::browse::{BrowserOptions, Ended, OutsideFolder, OutsideWork, Told, run as run_browser};
 use crate::cli::commands::chat::{TalkArgs, go_on};
 use crate::cli::commands::goto::summarize;
 use crate::cli::error::CliError;
@@ -50,7 +50,7 @@ pub(super) fn run(args: &BrowseArgs, invocation: &mut Invocation<'_>) -> Result<
 
 /// Lets the user pick a session, and goes on with it.
 pub(super) fn pick(talk: &TalkArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
-    let options = BrowserOptions { is_picker: true, ..options(invocation)? };
+    let options = BrowserOptions { is_picker: true, is_elsewhere: talk.has_folder(), ..options(invocation)? };
     Ok(match show(options, talk, invocation)? {
         Ended::Left => Outcome::Declined,
         Ended::Picked(outcome) => outcome,
@@ -64,6 +64,7 @@ fn options(invocation: &mut Invocation<'_>) -> Result<BrowserOptions, CliError> 
         cache_dir: invocation.cache_dir()?,
         trash: invocation.surroundings.trash.clone(),
         is_picker: false,
+        is_elsewhere: false,
         all_folders: false,
         select: None,
         is_colored: invocation.ui.out_is_colored(),
@@ -73,10 +74,19 @@ fn options(invocation: &mut Invocation<'_>) -> Result<BrowserOptions, CliError> 
 
 fn show(options: BrowserOptions, talk: &TalkArgs, invocation: &mut Invocation<'_>) -> Result<Ended, CliError> {
     invocation.ui.flush()?;
+    let is_picker = options.is_picker;
     run_browser(options, &mut |work| {
         let done = match work {
-            OutsideWork::Resume(path, entry) => {
-                let outcome = go_on(path, entry, talk, invocation)?;
+            OutsideWork::Resume(path, entry, folder) => {
+                if !is_picker {
+                    invocation.ui.note("Ctrl-D leads back to the sessions");
+                }
+                let here = invocation.surroundings.cwd.clone();
+                let talk = match folder {
+                    OutsideFolder::Own => talk.clone(),
+                    OutsideFolder::Here => talk.clone().in_folder(here),
+                };
+                let outcome = go_on(path, entry, &talk, invocation)?;
                 (Told::Done("back from the chat; q leaves".to_owned()), outcome)
             }
             OutsideWork::GotoWithSummary(path, entry) => {

@@ -94,6 +94,18 @@ pub(in crate::cli) struct TalkArgs {
     cwd: Option<PathBuf>,
 }
 
+impl TalkArgs {
+    /// Whether a folder to work in was named.
+    pub(super) fn has_folder(&self) -> bool {
+        self.cwd.is_some()
+    }
+
+    /// The same, in a folder.
+    pub(super) fn in_folder(self, cwd: PathBuf) -> Self {
+        Self { cwd: Some(cwd), ..self }
+    }
+}
+
 /// Which session it is.
 enum Which {
     New,

@@ -12,6 +12,8 @@ use crate::cli::invocation::Invocation;
 use crate::cli::refer::{find_named_entry, open_session};
 use crate::cli::text::{one_line, pad, width};
 use crate::cli::ui::Look;
+use crate::session::tree::EntryIndex;
+use crate::storage::handle::Session;
 use crate::storage::reference::{LabelTrouble, label_trouble, read_labels};
 
 const EXAMPLES: &str = "\
@@ -45,6 +47,44 @@ struct View<'a> {
     label: Option<&'a str>,
 }
 
+/// What setting a label came to.
+pub(in crate::cli) struct Labelled {
+    /// The label; `None` where it was cleared.
+    pub label: Option<String>,
+    /// What one should know about it.
+    pub notes: Vec<String>,
+}
+
+/// Sets the label of an entry; a blank one clears it.
+///
+/// # Errors
+/// Where no command would find the label, and when the session cannot be written; then nothing is changed.
+pub(in crate::cli) fn set_label(session: &mut Session, target: EntryIndex, wanted: &str) -> Result<Labelled, CliError> {
+    let wanted = wanted.trim();
+    let mut notes = Vec::new();
+    if !wanted.is_empty() {
+        match label_trouble(session, wanted, target)? {
+            None => {}
+            Some(LabelTrouble::NeverFound) => {
+                return Err(CliError::usage(format!("no command would find the label {wanted:?}: something else has this name"))
+                    .hint("take a word that is no id and does not begin with @"));
+            }
+            Some(LabelTrouble::Hides(other)) => {
+                let other = session.tree().id(other);
+                notes.push(format!("{wanted:?} meant another entry so far, and means this one now: {other}"));
+            }
+        }
+    }
+    session.set_label(target, Some(wanted))?;
+    let label = Some(wanted.to_owned()).filter(|label| !label.is_empty());
+    if let Some(label) = &label
+        && read_labels(session.read())?.find(label).filter(|id| session.tree().find(id.as_str()).is_some()).count() > 1
+    {
+        notes.push("another entry has this label too, so that it names neither of them".to_owned());
+    }
+    Ok(Labelled { label, notes })
+}
+
 pub(super) fn run(args: &LabelArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let mut session = open_session(invocation, Some(&args.session.session))?;
     let Some(entry) = &args.entry else {
@@ -67,32 +107,14 @@ pub(super) fn run(args: &LabelArgs, invocation: &mut Invocation<'_>) -> Result<O
     let target = find_named_entry(&session, entry)?;
     let target_id = session.tree().id(target);
     let wanted = if args.clear { Some("") } else { args.label.as_deref() };
-    if let Some(wanted) = wanted.filter(|wanted| !wanted.trim().is_empty()) {
-        match label_trouble(&session, wanted, target)? {
-            None => {}
-            Some(LabelTrouble::NeverFound) => {
-                let name = wanted.trim();
-                return Err(CliError::usage(format!("no command would find the label {name:?}: something else has this name"))
-                    .hint("take a word that is no id and does not begin with @"));
-            }
-            Some(LabelTrouble::Hides(other)) => {
-                let other = session.tree().id(other);
-                invocation.ui.note(&format!("{:?} meant another entry so far, and means this one now: {other}", wanted.trim()));
-            }
-        }
-    }
     let label = match wanted {
         Some(wanted) => {
-            session.set_label(target, Some(wanted))?;
-            Some(wanted.trim().to_owned()).filter(|label| !label.is_empty())
+            let labelled = set_label(&mut session, target, wanted)?;
+            labelled.notes.iter().for_each(|note| invocation.ui.note(note));
+            labelled.label
         }
         None => read_labels(session.read())?.get(target_id.as_str()).map(str::to_owned),
     };
-    if let (Some(_), Some(label)) = (wanted, &label)
-        && read_labels(session.read())?.find(label).filter(|id| session.tree().find(id.as_str()).is_some()).count() > 1
-    {
-        invocation.ui.note("another entry has this label too, so that it names neither of them");
-    }
     let ui = &mut *invocation.ui;
     match (wanted, &label) {
         (Some(_), Some(label)) => ui.done(&format!("labelled {label:?}: {target_id}")),

@@ -23,7 +23,7 @@ pub(in crate::cli) mod export;
 mod fork;
 pub(in crate::cli) mod goto;
 mod import;
-mod label;
+pub(in crate::cli) mod label;
 pub(in crate::cli) mod list;
 mod man;
 mod model;

@@ -183,6 +183,7 @@ impl TestEnv {
             cache_dir: Some(self.path().join("cache")),
             trash: Arc::new(trash),
             is_picker: false,
+            is_elsewhere: false,
             all_folders: false,
             select: None,
             is_colored: false,

@@ -64,7 +64,8 @@ fn draw_none(state: &State, rows: Rect, buffer: &mut Buffer, pen: Pen) {
     let text = match (state.listing, state.list.query().is_empty()) {
         (Listing::Begun | Listing::Reading(..), _) => ["reading the sessions …", ""],
         (Listing::Failed, _) => ["the sessions cannot be read", ""],
-        (Listing::Done(_), false) => ["nothing matches", "Esc shows all; w finds words said"],
+        (Listing::Done(_), false) if state.dialog.is_some() => ["no title matches", "Enter searches all texts"],
+        (Listing::Done(_), false) => ["no title matches", "Esc shows all sessions"],
         (Listing::Done(_), true) if state.list.named_only => ["no session has a name", "m shows all"],
         (Listing::Done(_), true) if state.list.items().is_empty() => ["no sessions yet", "pi-sessions chat begins one"],
         (Listing::Done(_), true) => ["no sessions in this folder", "a shows all folders"],

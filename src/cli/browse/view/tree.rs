@@ -64,6 +64,7 @@ pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer, pen: Pen)
 fn draw_nothing(state: &State, rows: Rect, buffer: &mut Buffer, pen: Pen) {
     let lines = match &state.unopened {
         Some(unopened) => broken(&[piece(Tone::Bad, unopened.problem.clone())], usize::from(rows.width.saturating_sub(2))),
+        None if state.asked.open.is_some() => vec![vec![piece(Tone::Dim, "reading …")]],
         None => Vec::new(),
     };
     for (y, line) in (rows.y..rows.bottom()).zip(lines) {
