@@ -288,7 +288,7 @@ impl JsonlStorage {
         to: u64,
         out: &mut dyn FnMut(&[u8]) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
-        let mut block = vec![0; 1 << 20];
+        let mut block = vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX).min(1 << 20)];
         let mut at = from;
         while at < to {
             let len = usize::try_from(to - at).unwrap_or(usize::MAX).min(block.len());
