@@ -43,7 +43,7 @@ pub(crate) use recovery::{Ids, examine};
 pub(crate) use resume::{Pass, ResumePoint, anchor, visit_appended, visit_range, visit_resumable};
 pub(crate) use visit::{VisitedEntry, visit_file};
 pub(crate) use writer::FileLock;
-pub use writer::write_unsaved;
+pub use writer::{write_unsaved, write_unsaved_in};
 
 /// A record longer than this is not held whole where a preview will do.
 const PREVIEWED_BYTES: u64 = 1024 * 1024;

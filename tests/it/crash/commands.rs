@@ -64,6 +64,7 @@ fn run_with(world: &World, words: &[&str], input: &str, used: usize) -> (u8, Str
         config_dir: None,
         data_dir: None,
         cache_dir: None,
+        temp_dir: "/temp".into(),
         fs,
         clock: Arc::new(SteppingClock::default()),
         ids: Arc::new(ids),
