@@ -673,14 +673,22 @@ pub fn repair_file(fs: &Arc<dyn Fs>, path: &Path, if_held: IfHeld) -> Result<Rep
         IfHeld::Refuse => Some(OwnerLock::take(fs, path, "repair")?),
         IfHeld::GoOn => None,
     };
-    for _ in 0..16 {
-        let before = fs.metadata(path).map_err(|source| StorageError::io("read", path, source))?;
-        let session = open(fs, path)?;
+    for attempt in 0..16 {
+        let state = || fs.metadata(path).map_err(|source| StorageError::io("read", path, source));
+        let (held, before, session) = if attempt < 3 {
+            let before = state()?;
+            (None, before, open(fs, path)?)
+        } else {
+            // Others append so often that it always grew. Now they wait.
+            let session = open(fs, path)?;
+            let held = session.lock()?;
+            (Some(held), state()?, session.read_again()?)
+        };
         let plan = RepairPlan::of(&session)?;
         if plan.actions.is_empty() {
             return Ok(Repaired { actions: plan.actions, backup: None });
         }
-        match session.replace_with(&mut |file| {
+        match session.replace_with(held.as_ref(), &mut |file| {
             // Its lines are read once more, and must be those of the plan.
             if !fs.metadata(path).is_ok_and(|now| now == before) {
                 return Err(StorageError::Replaced(path.to_owned()));

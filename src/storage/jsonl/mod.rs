@@ -204,9 +204,20 @@ impl JsonlStorage {
         })
     }
 
-    /// Puts what `fill` writes in the place of the file as it was opened. Returns the backup of the old bytes.
-    pub(crate) fn replace_with(&self, fill: &mut rewrite::Fill<'_>) -> Result<PathBuf, StorageError> {
-        let _lock = writer::FileLock::take(self.file.clone(), &self.path)?;
+    /// Takes the lock of the file, for which every writer of ours waits.
+    pub(crate) fn lock(&self) -> Result<FileLock, StorageError> {
+        FileLock::take(self.file.clone(), &self.path)
+    }
+
+    /// Reads the same file once more, as it is now.
+    pub(crate) fn read_again(&self) -> Result<Self, StorageError> {
+        Self::of_file(self.fs.clone(), &self.path, self.file.clone(), self.appendable)
+    }
+
+    /// Puts what `fill` writes in the place of the file as it was opened. Returns the backup of the old bytes. `held` is
+    /// the lock of the file, if the caller has it.
+    pub(crate) fn replace_with(&self, held: Option<&FileLock>, fill: &mut rewrite::Fill<'_>) -> Result<PathBuf, StorageError> {
+        let _lock = if held.is_some() { None } else { Some(self.lock()?) };
         rewrite::replace_file(&*self.fs, &self.path, &*self.file, self.index.len, fill)
     }
 
