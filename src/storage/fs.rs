@@ -161,6 +161,15 @@ pub trait FsFile: Send + Sync + Debug {
     /// What the system says.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
 
+    /// The position behind the last [`append`](FsFile::append) of this handle. Where the system does not tell where a
+    /// write landed, the length of the file, which is more when others wrote since.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn appended_end(&self) -> io::Result<u64> {
+        self.metadata().map(|meta| meta.len)
+    }
+
     /// `fdatasync`.
     ///
     /// # Errors
@@ -253,6 +262,8 @@ pub struct StdFs;
 #[expect(clippy::disallowed_methods, reason = "the one owner of std::fs in storage")]
 mod std_fs {
     use std::fs::{self, File, OpenOptions, TryLockError};
+    #[cfg(unix)]
+    use std::io::Seek as _;
     use std::io::{self, Write as _};
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
@@ -393,6 +404,13 @@ mod std_fs {
 
         fn append(&self, bytes: &[u8]) -> io::Result<usize> {
             (&self.0).write(bytes)
+        }
+
+        #[cfg(unix)]
+        fn appended_end(&self) -> io::Result<u64> {
+            // With `O_APPEND` a write moves the position to the end before it, and nothing else here moves it. Asking for
+            // it costs a quarter of a `stat`.
+            (&self.0).stream_position()
         }
 
         fn sync_data(&self) -> io::Result<()> {

@@ -37,7 +37,7 @@ pub fn own(args: &[&std::ffi::OsStr]) -> Command {
 /// A run of another.
 pub fn peer(program: &str, args: &[&std::ffi::OsStr]) -> Command {
     let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 

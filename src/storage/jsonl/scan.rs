@@ -119,18 +119,25 @@ impl LineScanner {
     #[inline(always)]
     fn feed_blocks<S: Simd>(&mut self, simd: S, bytes: &[u8], on_line: &mut dyn FnMut(Line)) {
         let (blocks, rest) = bytes.as_chunks::<64>();
-        let mut blocks = blocks.iter();
-        loop {
-            if self.in_string == u64::MAX {
-                let quiet = blocks.as_slice().iter().take_while(|block| !Lanes::load(simd, block).is_eventful(block)).count();
-                if quiet > 0 {
+        for group in blocks.chunks(64) {
+            // First a look at all of them: so the next one that needs a closer look is a matter of one instruction, and
+            // no processor has to guess how long a run of quiet ones is.
+            let mut eventful = 0u64;
+            for (at, block) in group.iter().enumerate() {
+                eventful |= u64::from(Lanes::load(simd, block).is_eventful(block)) << at;
+            }
+            let mut at = 0;
+            while let Some(block) = group.get(at) {
+                let quiet = ((eventful >> at).trailing_zeros() as usize).min(group.len() - at);
+                if self.in_string == u64::MAX && quiet > 0 {
                     self.escape = 0;
                     self.position += 64 * quiet as u64;
-                    blocks = blocks.as_slice()[quiet..].iter();
+                    at += quiet;
+                } else {
+                    self.block(Lanes::load(simd, block), 64, on_line);
+                    at += 1;
                 }
             }
-            let Some(block) = blocks.next() else { break };
-            self.block(Lanes::load(simd, block), 64, on_line);
         }
         if !rest.is_empty() {
             // A space is no bracket, no quote and no control character.
@@ -180,13 +187,13 @@ impl LineScanner {
         }
         self.control |= control & segment != 0;
         let quotes = block.are(b'"') & segment & !escaped;
-        let strings = prefix_xor(quotes) ^ self.in_string;
-        // The last bit tells whether a string runs on.
-        self.in_string = ((strings as i64) >> 63) as u64;
-        let outside = segment & !strings;
-        if outside == 0 {
+        let was_in_string = self.in_string;
+        // An odd number of quotes ends a string, or begins one.
+        self.in_string ^= 0u64.wrapping_sub(u64::from(quotes.count_ones() & 1));
+        if quotes == 0 && was_in_string == u64::MAX {
             return;
         }
+        let outside = segment & !(prefix_xor(quotes) ^ was_in_string);
         let (open, close) = (block.are_bracket(b'{') & outside, block.are_bracket(b'}') & outside);
         let closing = i64::from(close.count_ones());
         if self.depth <= closing && close != 0 {

@@ -12,7 +12,7 @@
 //! stat the path    whether it is the open file still, and as long as it was; which file is open cannot change
 //! read 64 bytes    whether it is still the same bytes: times are too coarse to tell a change right after our own write
 //! write
-//! stat the file    where the write landed, should a program without a lock have written before it
+//! seek             where the write landed, should a program without a lock have written before it
 //! unlock
 //! ```
 //! New ids and the time of day need no call.
@@ -247,8 +247,8 @@ impl JsonlStorage {
             return Err(self.unsure(source));
         }
 
-        let len = file.metadata().map_err(|source| self.unsure(source))?.len;
-        if len == old_len + batch.len() as u64 {
+        let end = file.appended_end().map_err(|source| self.unsure(source))?;
+        if end == old_len + batch.len() as u64 {
             if newline_first {
                 self.index.add_newline();
             }

@@ -245,7 +245,7 @@ pub fn repairs(bytes: &[u8]) -> bool {
 
 /// Whether both readers must agree. They need not where brackets close around what is no JSON, which opening does not
 /// look at, where an object names a key twice, of which the fast reader takes the first, and where values are nested deeper
-/// than the slow one goes.
+/// than the slow one goes, or numbers larger.
 fn is_for_the_slow_reader(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'\n').all(|line| {
         let text = well_formed(line);
@@ -274,13 +274,16 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether `text` is an object of JSON that names no key twice, nor its message.
+/// Whether `text` is an object of JSON that names no key twice, nor its message, and has no number that is none of 64 bits.
 fn is_plain_object(text: &str) -> bool {
     let has_twins = |fields: &Fields<'_>| {
         let mut keys = HashSet::new();
         !fields.iter().all(|(key, _)| keys.insert(key.to_owned()))
     };
     let Ok(fields) = Fields::parse(text) else { return false };
+    if serde_json::from_str::<serde_json::Value>(text).is_err() {
+        return false;
+    }
     let message = fields.get::<Json>("message");
     let inner = message.as_ref().and_then(Json::fields);
     !has_twins(&fields) && !inner.is_some_and(|inner| has_twins(&inner))
