@@ -210,14 +210,14 @@ pub struct CompactionDone {
 #[non_exhaustive]
 pub enum Warning {
     /// Entries could not be written; they stay in memory and are written as soon as that works.
-    #[error("{entries} entries could not be written and wait in memory: {error}")]
+    #[error("{entries} entries could not be written and wait in memory to be written with what comes next: {error}")]
     NotWritten {
         /// How many.
         entries: usize,
         /// What stopped it.
         error: String,
     },
-    /// Entries that could not be written to the session are in a file beside it.
+    /// Entries that could not be written to the session are in this file.
     #[error("what could not be written to the session is in {path}", path = .0.display())]
     Unsaved(PathBuf),
     /// A hook failed, so it changed nothing.

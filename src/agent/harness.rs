@@ -63,6 +63,8 @@ pub struct AgentHarness {
     refused_size: Mutex<Option<(String, u64)>>,
     /// Whether the user was told that the context is over its limit.
     is_over_limit: AtomicBool,
+    /// Where the file for what could not be written goes when it cannot be beside the session.
+    unsaved_folder: Option<PathBuf>,
     owner: Mutex<Option<OwnerLock>>,
 }
 
@@ -77,8 +79,10 @@ impl std::fmt::Debug for AgentHarness {
 pub struct Closed {
     /// How many entries could not be written to the session.
     pub unsaved: usize,
-    /// The file beside the session that they are in.
+    /// The file that they are in: beside the session, or in [`HarnessOptions::unsaved_folder`].
     pub unsaved_path: Option<PathBuf>,
+    /// Why there is no such file, so that they are lost.
+    pub lost_because: Option<String>,
 }
 
 /// The model, thinking level and tools that the path to a session's leaf ends with.
@@ -128,6 +132,7 @@ impl AgentHarness {
             request: options.request,
             extensions: options.extensions,
             fs: options.fs,
+            unsaved_folder: options.unsaved_folder,
             refused_at: Mutex::default(),
             refused_size: Mutex::default(),
             is_over_limit: AtomicBool::new(false),
@@ -324,11 +329,11 @@ impl AgentHarness {
         self.record(pending::entry_of(message))
     }
 
-    /// Writes what waits and lets nothing begin any more. What cannot be written goes to a file beside the session, and
-    /// the answer names it.
+    /// Writes what waits and lets nothing begin any more. What cannot be written goes to a file beside the session, or
+    /// where that cannot be, in [`HarnessOptions::unsaved_folder`]; the answer names it, or tells why it is lost.
     ///
     /// # Errors
-    /// When something is going on, it was closed before, or that file cannot be written either.
+    /// When something is going on, or it was closed before.
     pub fn close(&self) -> Result<Closed, AgentError> {
         self.core.status.close()?;
         self.settle();
@@ -338,11 +343,23 @@ impl AgentHarness {
         let Err(_) = flushed else { return Ok(Closed::default()) };
         let store = self.store();
         let entries = store.draft();
-        let mut closed = Closed { unsaved: entries.len(), unsaved_path: None };
+        let mut closed = Closed { unsaved: entries.len(), ..Closed::default() };
         if let Some(path) = store.session.read().path() {
-            let path = jsonl::write_unsaved(&*self.fs, path, &entries)?;
-            self.core.events.warn(Warning::Unsaved(path.clone()));
-            closed.unsaved_path = Some(path);
+            let beside = jsonl::write_unsaved(&*self.fs, path, &entries);
+            let written = beside.or_else(|error| match &self.unsaved_folder {
+                Some(folder) => jsonl::write_unsaved_in(&*self.fs, folder, path, &entries),
+                None => Err(error),
+            });
+            match written {
+                Ok(path) => {
+                    self.core.events.warn(Warning::Unsaved(path.clone()));
+                    closed.unsaved_path = Some(path);
+                }
+                Err(error) => {
+                    let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+                    closed.lost_because = Some(format!("{error}{source}"));
+                }
+            }
         }
         Ok(closed)
     }

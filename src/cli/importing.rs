@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::error::CliError;
 use crate::import::{EntryCounts, ImportFormat, ImportedSession, SourceFile, detect, group_files, opencode};
+use crate::storage::StorageError;
 use crate::storage::fs::{FileKind, Fs, OpenFor, read_exact_at};
 use crate::storage::repo::{KnownIds, NewSession, Repo};
-use crate::storage::{Durability, StorageError};
 
 /// The paths that may hold sessions: the file itself, or all below a folder, those nearer to it first. A session of
 /// opencode that is named by its file brings its messages and parts.
@@ -186,28 +186,25 @@ impl<'a> Importer<'a> {
             metadata: imported.metadata.clone(),
             ..NewSession::default()
         };
-        let mut session = self.repo.create_among(&mut self.known, new)?;
-        let id = session.header().id.clone();
-        let path = session.read().path().map(Path::to_owned).unwrap_or_default();
-        let appended = session.append_with(
-            &mut |batch| imported.entries.iter().try_for_each(|entry| batch.push_entry(entry.clone())),
-            Durability::Synced,
-        );
-        drop(session);
-        let checked = appended.map_err(CliError::from).and_then(|_| self.check(&path, imported));
-        if let Err(error) = checked {
-            self.repo.delete(&path)?;
-            self.known.remove(&id);
-            return Err(error);
-        }
+        let path = self.repo.create_among(&mut self.known, new, &mut |batch| {
+            imported.entries.iter().try_for_each(|entry| batch.push_entry(entry.clone()))
+        })?;
+        let id = match self.check(&path, imported) {
+            Ok(id) => id,
+            Err(error) => {
+                self.repo.delete(&path)?;
+                self.known.forget(&path);
+                return Err(error);
+            }
+        };
         if let Some(source_id) = &imported.source_id {
             self.written.insert(source_id.clone(), path.clone());
         }
         Ok(Written { id, path, parent_session })
     }
 
-    /// Whether the file holds what was to be written.
-    fn check(&self, path: &Path, imported: &ImportedSession) -> Result<(), CliError> {
+    /// Whether the file holds what was to be written. Gives its id.
+    fn check(&self, path: &Path, imported: &ImportedSession) -> Result<String, CliError> {
         let session = self.repo.open(path)?;
         let read = session.read();
         let mut counts = EntryCounts::default();
@@ -217,7 +214,7 @@ impl<'a> Importer<'a> {
             }
         }
         if counts == imported.counts && read.damage().is_empty() {
-            return Ok(());
+            return Ok(read.header().id.clone());
         }
         Err(CliError::bug(format!("what was written of {} does not read back as it was", imported.file)))
     }

@@ -32,6 +32,8 @@ pub struct Surroundings {
     pub data_dir: Option<PathBuf>,
     /// Where the platform keeps what this program can make again.
     pub cache_dir: Option<PathBuf>,
+    /// Where the platform keeps what is needed for a while.
+    pub temp_dir: PathBuf,
     /// The file system.
     pub fs: Arc<dyn Fs>,
     /// The clock.
@@ -93,6 +95,7 @@ impl Surroundings {
             config_dir: dirs.as_ref().map(|dirs| dirs.config_dir().to_owned()),
             data_dir: dirs.as_ref().map(|dirs| dirs.data_dir().to_owned()),
             cache_dir: dirs.as_ref().map(|dirs| dirs.cache_dir().to_owned()),
+            temp_dir: std::env::temp_dir(),
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds),
             stdin: Input { reader: Box::new(io::stdin()), is_terminal: io::stdin().is_terminal(), is_process: true },

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::session::entry::{Entry, EntryId, EntryKind, EntryType};
+use crate::session::entry::{Entry, EntryId, EntryKind, EntryType, FORMAT_VERSION};
 use crate::session::tree::{Children, EntryIndex, Seen};
 use crate::storage::fs::{FileKind, Fs};
 use crate::storage::jsonl::rewrite::folder_of;
 use crate::storage::jsonl::{JsonlStorage, decode_line};
 use crate::storage::repo::{folder_name, id_in_file_name};
-use crate::storage::{DamageKind, SessionRead, StorageError};
+use crate::storage::{DamageKind, SessionRead, StorageError, newer_version};
 
 mod calls;
 
@@ -88,6 +88,8 @@ pub enum FaultKind {
     DanglingContextEdit,
     /// A `firstKeptEntryId` that is not in the file.
     DanglingFirstKept,
+    /// The file is of a version that is read and never written.
+    NewerVersion,
     /// Others may read or write the file.
     LoosePermissions,
     /// The cwd is no folder of this machine.
@@ -118,7 +120,8 @@ impl FaultKind {
             | Self::DanglingLabel
             | Self::DanglingContextEdit
             | Self::DanglingFirstKept => Severity::Damage,
-            Self::LoosePermissions
+            Self::NewerVersion
+            | Self::LoosePermissions
             | Self::CwdGone
             | Self::CwdDiffers
             | Self::FileNameDiffers
@@ -141,6 +144,7 @@ impl FaultKind {
             Self::DanglingLabel => "danglingLabel",
             Self::DanglingContextEdit => "danglingContextEdit",
             Self::DanglingFirstKept => "danglingFirstKeptEntryId",
+            Self::NewerVersion => "newerVersion",
             Self::LoosePermissions => "loosePermissions",
             Self::CwdGone => "cwdGone",
             Self::CwdDiffers => "cwdDiffers",
@@ -191,6 +195,10 @@ impl Check<'_> {
         let header = self.session.header().clone();
         if header.id.is_empty() {
             self.add(line, offset, FaultKind::Line(DamageKind::MissingId), "the header has no id".to_owned());
+        }
+        if header.version > FORMAT_VERSION {
+            let message = format!("{}: this session can be read and not changed", newer_version(header.version));
+            self.add(line, offset, FaultKind::NewerVersion, message);
         }
         if let Ok(meta) = fs.metadata(self.path)
             && meta.mode & 0o077 != 0

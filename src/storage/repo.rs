@@ -21,12 +21,13 @@ use crate::session::hash::fnv1a;
 use crate::session::json::{Extra, Json};
 use crate::storage::cores::map_on_all_cores;
 use crate::storage::fs::{FileKind, FileMeta, FolderItem, Fs, OpenFor};
-use crate::storage::handle::Session;
-use crate::storage::jsonl::rewrite::folder_of;
+use crate::storage::handle::{Batch, Session};
+use crate::storage::jsonl::rewrite::{create_file, folder_of, write_all};
 use crate::storage::jsonl::{FileLock, JsonlStorage};
 use crate::storage::list::Skipped;
 use crate::storage::lock::OwnerLock;
-use crate::storage::{Clock, IdSource, StorageError};
+use crate::storage::memory::MemoryStorage;
+use crate::storage::{Clock, Durability, IdSource, StorageError};
 
 /// How session files lie in a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +80,9 @@ impl KnownIds {
         self.by_id.get(id).map(PathBuf::as_path)
     }
 
-    /// Forgets an id, whose session is gone.
-    pub fn remove(&mut self, id: &str) {
-        self.by_id.remove(id);
+    /// Forgets a file that is gone.
+    pub fn forget(&mut self, path: &Path) {
+        self.by_id.retain(|_, known| known != path);
     }
 }
 
@@ -166,19 +167,41 @@ impl Repo {
         Ok(self.session(storage))
     }
 
-    /// As [`Repo::create`], for many sessions in a row: what is in the root was looked at once, for `known`, which learns of
-    /// the new one.
+    /// Creates a session that has entries from the beginning, those of `build`, and returns its file. A crash leaves all
+    /// of it or no session. Many can be made in a row: what is in the root was looked at once, for `known`, which learns
+    /// of the new one.
     ///
     /// # Errors
-    /// As [`Repo::create`].
-    pub fn create_among(&self, known: &mut KnownIds, new: NewSession) -> Result<Session, StorageError> {
+    /// As [`Repo::create`], and those of `build`; then there is no such session.
+    pub fn create_among(
+        &self,
+        known: &mut KnownIds,
+        new: NewSession,
+        build: &mut dyn FnMut(&mut Batch<'_>) -> Result<(), StorageError>,
+    ) -> Result<PathBuf, StorageError> {
         let (header, path) = self.plan(new)?;
         if let Some(taken) = known.find(&header.id) {
             return Err(StorageError::Exists(taken.to_owned()));
         }
-        let storage = JsonlStorage::create(self.fs.clone(), &path, &header)?;
-        known.by_id.insert(header.id, path);
-        Ok(self.session(storage))
+        let id = header.id.clone();
+        let mut draft = Session::new(Box::new(MemoryStorage::new(header)), self.clock.clone(), self.ids.clone());
+        draft.append_with(build, Durability::Unsynced)?;
+        let read = draft.read();
+        create_file(&*self.fs, &path, &mut |file| {
+            // Lines are gathered, so that a long session is not written a line at a time.
+            let mut block = [read.header_line(), b"\n"].concat();
+            for index in read.tree().iter_all() {
+                block.extend_from_slice(&read.line(index)?);
+                block.push(b'\n');
+                if block.len() > 1 << 20 {
+                    write_all(file, &block)?;
+                    block.clear();
+                }
+            }
+            write_all(file, &block)
+        })?;
+        known.by_id.insert(id, path.clone());
+        Ok(path)
     }
 
     /// The ids of all sessions. `O(files)` without a cache, else a listing.

@@ -89,3 +89,28 @@ Hint: pi-sessions import reads files of other programs, pi-sessions list --all s
 "#);
     assert_eq!(env.run("check nothing").code, 2);
 }
+
+#[test]
+fn a_newer_version_is_a_note_and_format_4_is_no_session() {
+    let env = TestEnv::new();
+    let newer = "{\"type\":\"session\",\"version\":4,\"id\":\"n\",\"cwd\":\"/\"}\n";
+    let newer = env.write("newer.jsonl", newer);
+    let newer = env.run(&format!("check '{}'", newer.display()));
+    let other = env.write("other.jsonl", "{\"kind\":\"header\",\"version\":4,\"id\":\"n\"}\n");
+    let other = env.run(&format!("check '{}'", other.display()));
+    assert_eq!((newer.code, other.code), (0, 1), "{newer}{other}");
+    assert_snapshot!(newer.stdout, @"[TMP]/newer.jsonl:1: note: version 4 is newer than 3: this session can be read and not changed (byte 0)");
+    assert_snapshot!(other, @"
+$ pi-sessions check '[TMP]/other.jsonl'
+--- stderr
+error: format 4 of the harness 0.84 to 0.99, which this program does not read: [TMP]/other.jsonl
+--- exit code 1
+");
+    env.write("data/sessions/--p--/other.jsonl", "{\"kind\":\"header\",\"version\":4,\"id\":\"n\"}\n");
+    let all = env.run("check");
+    assert_eq!(all.code, 0, "{all}");
+    assert_snapshot!(all.stderr, @"
+note: left out: format 4 of the harness 0.84 to 0.99, which this program does not read: [TMP]/data/sessions/--p--/other.jsonl
+checked 0 sessions: no damage, 0 notes
+");
+}

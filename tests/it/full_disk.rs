@@ -23,8 +23,14 @@ struct Disk {
 
 impl Disk {
     fn run(&self, words: &[&str], input: &str) -> Output {
+        self.run_with(words, input, &self.path)
+    }
+
+    /// As [`Disk::run`], with another folder for temporary files.
+    fn run_with(&self, words: &[&str], input: &str, temporary: &Path) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pi-sessions"));
         command.env_clear().env("HOME", self.path.join("home")).env("PI_SESSIONS_ROOT", self.path.join("root"));
+        command.env("TMPDIR", temporary);
         command.current_dir("/").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the command");
         // It may end without reading.
@@ -152,7 +158,32 @@ fn inside_a_full_disk() {
     assert_eq!((fs::read(path).expect("the file"), disk.names()), before, "what failed left nothing");
 
     // A chat may write small entries that have room; what was said is refused.
-    disk.fails(&["chat", path, "-p", &"a long prompt ".repeat(1_000), "--cwd", "/"], "");
+    let prompt = "a long prompt ".repeat(1_000);
+    let chat = ["chat", path, "-p", &prompt, "--cwd", "/"];
+    disk.fails(&chat, "");
+    let said = String::from_utf8_lossy(&disk.run(&chat, "").stderr).into_owned();
+    assert!(said.contains("could not be written anywhere and are lost"), "{said}");
+    assert_eq!(texts(path), acknowledged);
+    assert_eq!(disk.names(), before.1, "no empty file for what was not written");
+
+    // Where there is room for temporary files, what was said goes there, each time to a file of its own.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    for count in 1..=2 {
+        let said = String::from_utf8_lossy(&disk.run_with(&chat, "", elsewhere.path()).stderr).into_owned();
+        let files: Vec<_> = fs::read_dir(elsewhere.path()).expect("a folder").map(|item| item.expect("an item").path()).collect();
+        assert_eq!(files.len(), count, "{said}");
+        for file in &files {
+            let held = fs::read_to_string(file).expect("text");
+            assert!(held.contains(&prompt) && held.ends_with('\n'), "{held}");
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt as _;
+                assert_eq!(fs::metadata(file).expect("a file").permissions().mode() & 0o777, 0o600);
+            }
+        }
+        assert!(files.iter().any(|file| said.contains(&*file.to_string_lossy())), "{said}");
+        assert!(said.contains("make room"), "{said}");
+    }
     assert_eq!(texts(path), acknowledged);
 
     // A session that has to be mended.

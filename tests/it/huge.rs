@@ -10,6 +10,7 @@ use pi_sessions::storage::check::check_file;
 use pi_sessions::storage::fs::Fs;
 use pi_sessions::storage::jsonl::JsonlStorage;
 use pi_sessions::storage::list::summarize;
+use pi_sessions::storage::repair::{IfHeld, repair_file};
 use pi_sessions::storage::repo::SessionFile;
 use pi_sessions::storage::{DamageKind, Durability, SessionRead, SystemClock};
 
@@ -122,4 +123,26 @@ fn a_look_at_a_long_record_reads_it_in_blocks_and_cuts_its_text() {
     let first = summary.first_message.expect("a message");
     assert!(first.len() > 10 && texts[0].starts_with(first.as_str()));
     assert_eq!((summary.message_count, summary.modified_ms), (1, 1));
+}
+
+#[test]
+fn a_repair_holds_no_more_than_a_block_and_a_line() {
+    const LINE: usize = 100_000;
+    let lines = |edit: &dyn Fn(u32, String) -> String| -> String {
+        (0..100).map(|id| edit(id, user(id, &"u".repeat(LINE))) + "\n").collect()
+    };
+    // A torn line before much that is sound, and damage in every line.
+    let torn = format!("{{\"type\":\"mess\n{}", lines(&|_, line| line));
+    let orphans = lines(&|id, line| line.replacen("\"parentId\":null", &format!("\"parentId\":\"gone{id}\""), 1));
+    for (text, changes) in [(torn, 1), (orphans, 100)] {
+        let (_folder, path) = file(&text);
+        let counting = CountingFs::default();
+        let fs: Arc<dyn Fs> = Arc::new(counting.clone());
+        let repaired = repair_file(&fs, &path, IfHeld::Refuse).expect("a session");
+        assert_eq!(repaired.actions.len(), changes);
+        let calls = counting.take_calls();
+        let longest = |name| calls.iter().filter(|call| call.0 == name).map(|call| call.1).max().expect("some");
+        assert!(longest("read") <= 1 << 20 && longest("write") <= 1 << 20, "{} {}", longest("read"), longest("write"));
+        assert_eq!(open(&counting, &path).tree().len(), 100);
+    }
 }

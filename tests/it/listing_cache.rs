@@ -1,10 +1,12 @@
 //! A list with the cache is a list without it, and so are reports and what `show` tells, whatever happened to the files
 //! and to the cache.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
 
@@ -14,9 +16,9 @@ use pi_sessions::session::stats::StatsFold;
 use pi_sessions::session::usage_report::{GroupBy, Usage, UsageReport, Wanted};
 use pi_sessions::storage::fs::StdFs;
 use pi_sessions::storage::index::ListingCache;
-use pi_sessions::storage::repo::{Layout, Repo};
+use pi_sessions::storage::repo::{Layout, NewSession, Repo};
 use pi_sessions::storage::usage::session_usage;
-use pi_sessions::storage::{Durability, RandomIds, SystemClock};
+use pi_sessions::storage::{Clock, Durability, RandomIds, SystemClock};
 
 use crate::support::counting_fs::{CountingFs, settled_repo};
 use crate::support::messy_root::{MessyRoot, events};
@@ -342,4 +344,57 @@ fn reports_at_once_agree() {
             });
         }
     });
+}
+
+/// A clock that goes back ten minutes each time it is looked at, from an hour ahead.
+#[derive(Debug)]
+struct BackwardClock(AtomicI64);
+
+impl Clock for BackwardClock {
+    fn now_ms(&self) -> i64 {
+        SystemClock.now_ms() + self.0.fetch_sub(600_000, Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_clock_that_goes_backwards_changes_no_order_and_no_list() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = Arc::new(BackwardClock(AtomicI64::new(3_600_000)));
+    let repo = Repo::new(Arc::new(StdFs), clock, Arc::new(RandomIds), folder.path().join("root"), Layout::Nested);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    let new = || NewSession { cwd: "/p".into(), ..NewSession::default() };
+    let mut paths = Vec::new();
+    let mut ids = Vec::new();
+    for round in 0..6 {
+        let mut session = repo.create(new()).expect("a session");
+        paths.push(session.read().path().expect("a file").to_owned());
+        let mut made = Vec::new();
+        for number in 0..12 {
+            let batch = (0..=number % 3).map(|at| EntryKind::message(Message::user(format!("{number} {at}"), 1_000 - number)));
+            made.extend(session.append(batch.collect(), Durability::Unsynced).expect("room"));
+            check(&repo, &cache).expect("the lists agree");
+        }
+        ids.push(made);
+        // The older sessions go on, too.
+        for (path, ids) in paths.iter().zip(&mut ids) {
+            let mut session = repo.open(path).expect("a session");
+            ids.extend(
+                session.append(vec![EntryKind::message(Message::user("later", round))], Durability::Synced).expect("room"),
+            );
+        }
+        check(&repo, &cache).expect("the lists agree");
+    }
+    for (path, made) in paths.iter().zip(&ids) {
+        let session = repo.open(path).expect("a session");
+        let tree = session.tree();
+        let path: Vec<_> = tree.path(session.leaf()).into_iter().map(|index| tree.id(index)).collect();
+        assert_eq!((&path, tree.len()), (made, made.len()), "a chain in the order of the file");
+        let times: Vec<_> =
+            tree.iter_all().map(|at| session.read().entry(at).expect("a line").expect("an entry").timestamp).collect();
+        assert!(times.first() > times.last(), "the clock went back: {times:?}");
+    }
+    let distinct: BTreeSet<_> = ids.iter().flatten().collect();
+    assert_eq!(distinct.len(), ids.iter().map(Vec::len).sum::<usize>());
+    let listed = repo.list(&|_| {}).expect("a root").sessions;
+    assert_eq!(listed.iter().map(|session| &session.path).collect::<BTreeSet<_>>(), paths.iter().collect());
 }

@@ -37,6 +37,7 @@ mod cmd_show;
 mod cmd_stats;
 mod cmd_tree;
 mod cmd_watch;
+mod command_kills;
 mod conformance;
 mod crash;
 mod export;

@@ -3,6 +3,7 @@
 //! # Invariants
 //! - Every option has a default but the model: what is not said is as the documentation of the command has it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::agent::DEFAULT_MAX_TURNS;
@@ -156,6 +157,8 @@ pub struct HarnessOptions {
     pub extensions: Vec<Arc<dyn ContextExtension>>,
     /// Where the file for what could not be written goes.
     pub fs: Arc<dyn Fs>,
+    /// The folder that this file goes to when it cannot be written beside the session; a private file is made there.
+    pub unsaved_folder: Option<PathBuf>,
     /// Which leaf it goes on from.
     pub leaf: LeafPolicy,
     /// The mark that the session is in use, kept until the harness is closed.
@@ -191,6 +194,7 @@ impl HarnessOptions {
             max_turns: DEFAULT_MAX_TURNS,
             extensions: Vec::new(),
             fs: Arc::new(StdFs),
+            unsaved_folder: None,
             leaf: LeafPolicy::Own,
             owner: None,
         }

@@ -185,7 +185,13 @@ impl Conversation {
                 let message = format!("{entries} could not be written to the session and went to {}", path.display());
                 CliError::new(ErrorKind::Io, message)
             }
-            None => CliError::new(ErrorKind::Io, format!("{entries} could not be written and are lost")),
+            None => {
+                let error = CliError::new(ErrorKind::Io, format!("{entries} could not be written anywhere and are lost"));
+                match closed.lost_because {
+                    Some(why) => error.because(std::io::Error::other(why)),
+                    None => error,
+                }
+            }
         };
         let _ = ui.flush();
         Err(error)

@@ -39,6 +39,8 @@ pub struct Setup {
     config: Config,
     models: Models,
     output_folder: PathBuf,
+    /// Where entries go that cannot be written beside the session.
+    unsaved_folder: PathBuf,
     prompt_folders: Vec<PathBuf>,
     skill_folders: Vec<PathBuf>,
 }
@@ -90,6 +92,7 @@ impl Setup {
         let mut skill_folders: Vec<_> = configured.collect();
         skill_folders.extend([&own, &pi].into_iter().flatten().map(|folder| folder.join("skills")));
         Ok(Self {
+            unsaved_folder: around.temp_dir.clone(),
             output_folder: around.data_dir.clone().unwrap_or_else(|| around.cwd.clone()).join("outputs"),
             prompt_folders: [pi, own].into_iter().flatten().collect(),
             skill_folders,
@@ -168,6 +171,7 @@ impl Setup {
         if let Some(max_turns) = fields.max_turns {
             options.max_turns = max_turns.get();
         }
+        options.unsaved_folder = Some(self.unsaved_folder.clone());
         options.owner = owner;
         options.leaf = leaf;
         let harness = AgentHarness::new(session, options).map_err(agent_error)?;

@@ -242,6 +242,15 @@ fn what_is_no_session_is_an_error() {
 }
 
 #[test]
+fn a_newer_version_is_told_and_is_no_damage() {
+    let entry = r#"{"type":"message","id":"a","parentId":null,"timestamp":"t","message":{"role":"user","content":"x"}}"#;
+    let faults = faults_of(format!("{}\n{entry}\n", HEADER.replace(":3,", ":4,")).as_bytes());
+    let [fault] = &faults[..] else { panic!("{faults:?}") };
+    assert_eq!((fault.line, fault.kind, fault.severity()), (1, FaultKind::NewerVersion, Severity::Note));
+    assert_eq!(fault.message, "version 4 is newer than 3: this session can be read and not changed");
+}
+
+#[test]
 fn places_in_old_versions_are_those_of_the_file() {
     let header = r#"{"type":"session","id":"s","cwd":"/"}"#;
     let good = r#"{"type":"message","timestamp":"t","message":{"role":"user","content":"x"}}"#;

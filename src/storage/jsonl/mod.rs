@@ -43,7 +43,7 @@ pub(crate) use recovery::{Ids, examine};
 pub(crate) use resume::{Pass, ResumePoint, anchor, visit_appended, visit_range, visit_resumable};
 pub(crate) use visit::{VisitedEntry, visit_file};
 pub(crate) use writer::FileLock;
-pub use writer::write_unsaved;
+pub use writer::{write_unsaved, write_unsaved_in};
 
 /// A record longer than this is not held whole where a preview will do.
 const PREVIEWED_BYTES: u64 = 1024 * 1024;
@@ -204,9 +204,20 @@ impl JsonlStorage {
         })
     }
 
-    /// Puts what `fill` writes in the place of the file as it was opened. Returns the backup of the old bytes.
-    pub(crate) fn replace_with(&self, fill: &mut rewrite::Fill<'_>) -> Result<PathBuf, StorageError> {
-        let _lock = writer::FileLock::take(self.file.clone(), &self.path)?;
+    /// Takes the lock of the file, for which every writer of ours waits.
+    pub(crate) fn lock(&self) -> Result<FileLock, StorageError> {
+        FileLock::take(self.file.clone(), &self.path)
+    }
+
+    /// Reads the same file once more, as it is now.
+    pub(crate) fn read_again(&self) -> Result<Self, StorageError> {
+        Self::of_file(self.fs.clone(), &self.path, self.file.clone(), self.appendable)
+    }
+
+    /// Puts what `fill` writes in the place of the file as it was opened. Returns the backup of the old bytes. `held` is
+    /// the lock of the file, if the caller has it.
+    pub(crate) fn replace_with(&self, held: Option<&FileLock>, fill: &mut rewrite::Fill<'_>) -> Result<PathBuf, StorageError> {
+        let _lock = if held.is_some() { None } else { Some(self.lock()?) };
         rewrite::replace_file(&*self.fs, &self.path, &*self.file, self.index.len, fill)
     }
 
@@ -288,7 +299,7 @@ impl JsonlStorage {
         to: u64,
         out: &mut dyn FnMut(&[u8]) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
-        let mut block = vec![0; 1 << 20];
+        let mut block = vec![0; usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX).min(1 << 20)];
         let mut at = from;
         while at < to {
             let len = usize::try_from(to - at).unwrap_or(usize::MAX).min(block.len());

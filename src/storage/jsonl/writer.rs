@@ -338,6 +338,40 @@ pub fn write_unsaved(fs: &dyn Fs, session_path: &Path, entries: &[Entry]) -> Res
     let file = fs.open(&path, OpenFor::CreateOrOpen).map_err(io)?;
     let bytes: Vec<u8> = entries.iter().flat_map(codec::encode_entry).collect();
     let len = file.metadata().map_err(io)?.len;
-    append_or_roll_back(&*file, &bytes, len).and_then(|()| file.sync_data()).map_err(io)?;
+    let written = append_or_roll_back(&*file, &bytes, len).and_then(|()| file.sync_data());
+    written.map_err(|source| {
+        if len == 0 {
+            // Nothing is in it.
+            let _ = fs.remove_file(&path);
+        }
+        io(source)
+    })?;
     Ok(path)
+}
+
+/// As [`write_unsaved`], to a new private file in another folder, such as that for temporary files: others may write
+/// there, so no file that is there is touched.
+///
+/// # Errors
+/// When that cannot be written either; then there is no such file.
+pub fn write_unsaved_in(fs: &dyn Fs, folder: &Path, session_path: &Path, entries: &[Entry]) -> Result<PathBuf, StorageError> {
+    let name = session_path.file_stem().unwrap_or_default().to_string_lossy();
+    let bytes: Vec<u8> = entries.iter().flat_map(codec::encode_entry).collect();
+    for number in 0..1_000 {
+        let end = if number == 0 { String::new() } else { format!(".{number}") };
+        let path = folder.join(format!("{name}{end}.unsaved.jsonl"));
+        let file = match fs.open(&path, OpenFor::CreateNew) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(source) => return Err(StorageError::io("write", &path, source)),
+        };
+        return match append_or_roll_back(&*file, &bytes, 0).and_then(|()| file.sync_data()) {
+            Ok(()) => Ok(path),
+            Err(source) => {
+                let _ = fs.remove_file(&path);
+                Err(StorageError::io("write", &path, source))
+            }
+        };
+    }
+    Err(StorageError::Exists(folder.join(format!("{name}.unsaved.jsonl"))))
 }

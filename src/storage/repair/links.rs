@@ -6,7 +6,7 @@
 
 use super::*;
 use crate::session::entry::EntryId;
-use crate::storage::jsonl::{clear_member, decode_entry, stable_hash};
+use crate::storage::jsonl::stable_hash;
 
 /// Why an entry lost its place.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +17,9 @@ enum Loose {
     Ring,
 }
 
-impl RepairPlan {
+impl Draft<'_> {
     /// Mends ids, parents and targets, in this order: each step needs the one before.
-    pub(super) fn mend_links(&mut self, mut rows: Vec<Row>, session_id: &str) {
+    pub(super) fn mend_links(&mut self, mut rows: Vec<Row>, session_id: &str) -> Result<(), StorageError> {
         let mut taken: HashSet<String> = rows.iter().map(|row| row.id.clone()).collect();
         taken.extend(rows.iter().filter_map(|row| row.parent.clone()));
         let mut new_id = |piece: usize| {
@@ -27,29 +27,30 @@ impl RepairPlan {
             ids.find(|id| taken.insert(id.clone())).unwrap_or_default()
         };
         self.give_ids(&mut rows, &mut new_id);
-        let mut rows = self.part_duplicates(rows, &mut new_id);
+        let mut rows = self.part_duplicates(rows, &mut new_id)?;
         self.mend_parents(&mut rows);
-        self.mend_targets(&rows);
-        self.settle(&rows);
+        self.mend_targets(&rows)?;
+        self.settle(&rows)
     }
 
     /// A line that names its id or parent twice may be read otherwise once it stands alone; then both names become one.
-    fn settle(&mut self, rows: &[Row]) {
-        for row in rows.iter().filter(|row| self.pieces[row.piece].text.is_some()).collect::<Vec<_>>() {
-            let text = well_formed(self.bytes(row.piece)).into_owned();
+    fn settle(&mut self, rows: &[Row]) -> Result<(), StorageError> {
+        for row in rows {
+            if self.pieces[row.piece].is_copied().is_some() {
+                continue;
+            }
+            let text = self.text(row.piece)?;
             let parent = row.parent.as_deref();
-            let is_settled = match whole_head(&text) {
+            let is_settled = match whole_head(&well_formed(&text)) {
                 Head::Entry(head) => head.id == row.id && head.parent_id.as_deref() == parent,
                 Head::Header | Head::NoId | Head::NotAnEntry => true,
             };
             if !is_settled {
-                self.edit(row.piece, |bytes| with_parent(&replace_member(bytes, "id", &row.id), parent));
+                self.edit(row.piece, Edit::Set("id", row.id.clone()));
+                self.edit(row.piece, Edit::parent(parent));
             }
         }
-    }
-
-    fn edit(&mut self, piece: usize, edit: impl Fn(&[u8]) -> Vec<u8>) {
-        self.pieces[piece].text = Some(edit(self.bytes(piece)));
+        Ok(())
     }
 
     /// Entries without an id get one, and a place behind the entry before them where they name none.
@@ -60,11 +61,11 @@ impl RepairPlan {
                 continue;
             }
             let id = new_id(piece);
-            self.edit(piece, |bytes| replace_member(bytes, "id", &id));
+            self.edit(piece, Edit::Set("id", id.clone()));
             let mut message = format!("an entry without an id gets {id}");
             if lacks == Lacks::IdAndParent {
                 let parent = at.checked_sub(1).map(|before| rows[before].id.clone());
-                self.edit(piece, |bytes| with_parent(bytes, parent.as_deref()));
+                self.edit(piece, Edit::parent(parent.as_deref()));
                 if let Some(parent) = &parent {
                     message.push_str(&format!(" and hangs from {parent}"));
                 }
@@ -76,14 +77,14 @@ impl RepairPlan {
     }
 
     /// Of lines with one id the last keeps it. Returns the rows that stay.
-    fn part_duplicates(&mut self, rows: Vec<Row>, new_id: &mut impl FnMut(usize) -> String) -> Vec<Row> {
-        let last: HashMap<String, usize> = rows.iter().map(|row| (row.id.clone(), row.piece)).collect();
+    fn part_duplicates(&mut self, rows: Vec<Row>, new_id: &mut impl FnMut(usize) -> String) -> Result<Vec<Row>, StorageError> {
+        let last: HashMap<String, (usize, usize)> = rows.iter().map(|row| (row.id.clone(), (row.piece, row.len))).collect();
         let mut kept = Vec::with_capacity(rows.len());
         for mut row in rows {
-            let last = last.get(&row.id).copied().unwrap_or(row.piece);
+            let (last, last_len) = last.get(&row.id).copied().unwrap_or((row.piece, row.len));
             if last != row.piece {
                 let (line, last_line) = (self.pieces[row.piece].line, self.pieces[last].line);
-                if self.bytes(row.piece) == self.bytes(last) {
+                if row.len == last_len && self.text(row.piece)? == self.text(last)? {
                     self.pieces[row.piece].is_dropped = true;
                     let message = format!("line {last_line} says the same, word for word; this one is left out");
                     self.add(line, RepairKind::DropRepeated, message);
@@ -91,13 +92,14 @@ impl RepairPlan {
                 }
                 let id = new_id(row.piece);
                 let old = std::mem::replace(&mut row.id, id.clone());
-                self.edit(row.piece, |bytes| replace_member(&replace_member(bytes, "id", &id), "repairedId", &old));
                 let message = format!("line {last_line} has the same id, {old}; this entry gets {id}");
+                self.edit(row.piece, Edit::Set("id", id));
+                self.edit(row.piece, Edit::Set("repairedId", old));
                 self.add(line, RepairKind::ChangeId, message);
             }
             kept.push(row);
         }
-        kept
+        Ok(kept)
     }
 
     /// Entries whose parent is gone, and the first of each ring, hang from the nearest earlier entry that does not hang
@@ -121,7 +123,8 @@ impl RepairPlan {
             let row = &mut rows[at];
             let old = std::mem::replace(&mut row.parent, parent.clone()).unwrap_or_default();
             let piece = row.piece;
-            self.edit(piece, |bytes| replace_member(&with_parent(bytes, parent.as_deref()), "repairedParentId", &old));
+            self.edit(piece, Edit::parent(parent.as_deref()));
+            self.edit(piece, Edit::Set("repairedParentId", old.clone()));
             let now = parent.map_or("it hangs from nothing".to_owned(), |parent| format!("it hangs from {parent}"));
             let line = self.pieces[piece].line;
             match why {
@@ -132,11 +135,11 @@ impl RepairPlan {
     }
 
     /// What an entry names besides its parent.
-    fn mend_targets(&mut self, rows: &[Row]) {
+    fn mend_targets(&mut self, rows: &[Row]) -> Result<(), StorageError> {
         let ids: HashSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
         let is_gone = |id: &Option<EntryId>| id.as_ref().is_some_and(|id| !ids.contains(id.as_str()));
-        for row in rows {
-            let Some(entry) = decode_entry(self.bytes(row.piece)) else { continue };
+        for row in rows.iter().filter(|row| row.names_others) {
+            let Some(entry) = decode_entry(&self.text(row.piece)?) else { continue };
             let wire_type = entry.kind.wire_type().to_owned();
             let line = self.pieces[row.piece].line;
             let target = match &entry.kind {
@@ -145,11 +148,8 @@ impl RepairPlan {
                 EntryKind::ContextEdit(edit) if edit.target_id.is_none() || is_gone(&edit.target_id) => edit.target_id.clone(),
                 EntryKind::Compaction(compaction) if is_gone(&compaction.first_kept_entry_id) => {
                     let old = compaction.first_kept_entry_id.clone().unwrap_or_else(|| EntryId::from(""));
-                    let id = row.id.as_str();
-                    self.edit(row.piece, |bytes| {
-                        let line = replace_member(bytes, "firstKeptEntryId", id);
-                        replace_member(&line, "repairedFirstKeptEntryId", old.as_str())
-                    });
+                    self.edit(row.piece, Edit::Set("firstKeptEntryId", row.id.clone()));
+                    self.edit(row.piece, Edit::Set("repairedFirstKeptEntryId", old.to_string()));
                     let message = format!("the first kept entry {old} is not in the file; nothing before the summary is kept");
                     self.add(line, RepairKind::KeepNothing, message);
                     continue;
@@ -183,22 +183,16 @@ impl RepairPlan {
                 | EntryKind::SessionInfo(_)
                 | EntryKind::Usage(_) => continue,
             };
-            // All bytes are those of JSON by now.
-            let text = String::from_utf8_lossy(self.bytes(row.piece)).into_owned();
-            self.wrap(row.piece, &row.id, row.parent.as_deref(), &wire_type, &text, &text);
             let message = match target {
                 Some(target) => format!("the target {target} of this {wire_type} is not in the file; a custom entry holds it"),
                 None => format!("this {wire_type} does nothing: its payload is not Pi's; a custom entry holds it"),
             };
             self.add(line, RepairKind::KeepAsCustom, message);
+            // All bytes are those of JSON by now.
+            let wrapping = Wrapping { id: row.id.clone(), parent: row.parent.clone(), wire_type, keeps: Keeps::Json };
+            self.edit(row.piece, Edit::Wrap(Box::new(wrapping)));
         }
-    }
-}
-
-fn with_parent(line: &[u8], parent: Option<&str>) -> Vec<u8> {
-    match parent {
-        Some(parent) => replace_member(line, "parentId", parent),
-        None => clear_member(line, "parentId"),
+        Ok(())
     }
 }
 

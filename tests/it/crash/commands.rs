@@ -64,6 +64,7 @@ fn run_with(world: &World, words: &[&str], input: &str, used: usize) -> (u8, Str
         config_dir: None,
         data_dir: None,
         cache_dir: None,
+        temp_dir: "/temp".into(),
         fs,
         clock: Arc::new(SteppingClock::default()),
         ids: Arc::new(ids),
@@ -209,4 +210,43 @@ fn the_files_of_compact_are_whole_in_every_image() {
         }
     }
     assert!(images > 50, "{images}");
+}
+
+#[test]
+fn an_import_leaves_all_of_a_session_or_nothing_at_every_death() {
+    let make = || {
+        let world = World::with(V3);
+        world.fs.put(Path::new("/in/a.jsonl"), include_bytes!("../../../fixtures/import/claude-tools/input.jsonl"));
+        world
+    };
+    let import = |world: &World| run(world, &["import", "/in"], "");
+    let imported = |world: &World| {
+        let names = world.fs.names().into_iter().filter(|path| path.starts_with(ROOT) && path != Path::new(FILE));
+        let is_listed = |path: &PathBuf| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.'));
+        let files = names.filter(|path| is_listed(path) && path.extension().is_some_and(|end| end == "jsonl"));
+        files.map(|path| world.fs.get(&path).expect("a file").split(|byte| *byte == b'\n').count()).collect::<Vec<_>>()
+    };
+    let world = make();
+    assert_eq!(import(&world).0, 0);
+    let whole = imported(&world);
+    assert!(whole.len() == 1 && whole[0] > 3, "{whole:?}");
+    let (mut images, mut absent) = (0, 0);
+    for at in 1.. {
+        let world = make();
+        world.fs.fail_at(at, crate::support::fault_fs::Fault::Death);
+        import(&world);
+        for cut in PowerCut::all() {
+            let after = World::new(world.fs.after_crash(cut));
+            let found = imported(&after);
+            assert!(found.is_empty() || found == whole, "death at call {at}, {cut:?}: {found:?}");
+            absent += usize::from(found.is_empty());
+            images += 1;
+            let (code, said) = import(&after);
+            assert_eq!((code, imported(&after)), (0, whole.clone()), "death at call {at}, {cut:?}: {said}");
+        }
+        if !world.fs.is_dead() {
+            break;
+        }
+    }
+    assert!(images > 50 && absent > 10 && absent < images, "{images} {absent}");
 }

@@ -219,6 +219,7 @@ impl TestEnv {
             config_dir: Some(self.path().join("config")),
             data_dir: Some(self.path().join("data")),
             cache_dir: Some(self.path().join("cache")),
+            temp_dir: self.path().join("temp"),
             fs: Arc::new(StdFs),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
