@@ -32,6 +32,15 @@ impl EntryId {
         Self(id.into())
     }
 
+    /// The id of these bits: 8 lowercase hex digits, as new entries have.
+    pub fn of_bits(bits: u32) -> Self {
+        // By hand, because formatting costs ten times as much and every append needs two of them.
+        const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+        let mut id = String::with_capacity(8);
+        (0..8).rev().for_each(|place| id.push(DIGITS[(bits >> (4 * place) & 0xf) as usize]));
+        Self(id)
+    }
+
     /// The id as it stands in the file.
     pub fn as_str(&self) -> &str {
         &self.0

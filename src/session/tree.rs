@@ -287,7 +287,7 @@ impl SessionTree {
     pub fn id(&self, index: EntryIndex) -> EntryId {
         match self.id_text(self.rows[index.get()].id) {
             IdText::Long(id) => EntryId::from(id),
-            IdText::Hex(id) => EntryId::new(format!("{:08x}", id.0)),
+            IdText::Hex(id) => EntryId::of_bits(id.0 as u32),
         }
     }
 

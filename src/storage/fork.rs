@@ -142,9 +142,9 @@ impl Repo {
         let mut lines = Vec::new();
         for (target, label) in &plan.labels {
             let id = loop {
-                let id = format!("{:08x}", self.ids.entry_bits());
-                if source.tree().find(&id).is_none() && taken.insert(id.clone()) {
-                    break EntryId::new(id);
+                let id = EntryId::of_bits(self.ids.entry_bits());
+                if source.tree().find(id.as_str()).is_none() && taken.insert(id.clone()) {
+                    break id;
                 }
             };
             let kind = EntryKind::Label(Label { target_id: Some(target.clone()), label: label.clone(), ..Label::default() });

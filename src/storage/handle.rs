@@ -148,9 +148,9 @@ impl Batch<'_> {
     /// 8 lowercase hex digits that no entry has.
     pub(super) fn new_id(&mut self) -> EntryId {
         loop {
-            let id = format!("{:08x}", self.ids.entry_bits());
-            if self.session.tree().find(&id).is_none() && self.taken.insert(id.clone()) {
-                return EntryId::new(id);
+            let id = EntryId::of_bits(self.ids.entry_bits());
+            if self.session.tree().find(id.as_str()).is_none() && self.taken.insert(id.as_str().to_owned()) {
+                return id;
             }
         }
     }

@@ -465,3 +465,19 @@ fn bad_bytes_in_a_line_that_is_migrated_are_found() {
         assert_eq!(bad(check_file(repo.fs(), &path).expect("a session")), [0_u64; 0]);
     }
 }
+
+#[test]
+fn a_stat_without_times_tells_the_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "1234567").expect("a file");
+    symlink(&file, folder.path().join("link")).expect("a link");
+    for path in [file.clone(), folder.path().join("link"), folder.path().to_owned(), "/dev/null".into()] {
+        let whole = StdFs.metadata(&path).expect("it is there");
+        let short = StdFs.metadata_without_times(&path).expect("it is there");
+        let told = |meta: pi_sessions::storage::fs::FileMeta| (meta.len, meta.identity, meta.mode, meta.kind);
+        assert_eq!(told(short), told(whole), "{}", path.display());
+    }
+    let error = StdFs.metadata_without_times(&folder.path().join("none")).expect_err("it is not there");
+    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+}

@@ -300,23 +300,34 @@ pub(super) fn decode_header(line: &[u8]) -> Option<Header> {
 
 /// The line of a new entry, with its newline.
 pub(super) fn encode_entry(entry: &Entry) -> Vec<u8> {
-    encode(entry)
+    let mut line = Vec::new();
+    encode(&mut line, entry);
+    line
+}
+
+/// Adds the line of a new entry, with its newline, to others.
+pub(super) fn encode_entry_behind(lines: &mut Vec<u8>, entry: &Entry) {
+    encode(lines, entry);
 }
 
 /// The line of a header, with its newline.
 pub(super) fn encode_header(header: &Header) -> Vec<u8> {
-    encode(header)
+    let mut line = Vec::new();
+    encode(&mut line, header);
+    line
 }
 
-fn encode<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    let mut line = serde_json::to_vec(value).expect("entries and headers have string keys and no failing serializers");
+fn encode<T: serde::Serialize>(lines: &mut Vec<u8>, value: &T) {
+    let start = lines.len();
+    serde_json::to_writer(&mut *lines, value).expect("entries and headers have string keys and no failing serializers");
     // Opaque values keep their text, which may have been laid out over several lines. In JSON a raw control character
     // stands between values only. Looking at all bytes first, without an early end, is a few instructions.
-    if line.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
+    if lines[start..].iter().fold(false, |found, byte| found | (*byte < 0x20)) {
+        let mut line = lines.split_off(start);
         line.retain(|byte| *byte >= 0x20);
+        lines.append(&mut line);
     }
-    line.push(b'\n');
-    line
+    lines.push(b'\n');
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@
 //! An append of one entry to an open session makes six calls, and none of them can go:
 //! ```text
 //! lock             two programs must not look and write at the same time
-//! stat the path    whether it is the open file still, and as long as it was; which file is open cannot change
+//! stat the path    whether it is the open file still, and as long as it was; which file is open cannot change. Not its
+//!                  times: who asks Linux for those makes the next write dearer
 //! read 64 bytes    whether it is still the same bytes: times are too coarse to tell a change right after our own write
 //! write
 //! seek             where the write landed, should a program without a lock have written before it
@@ -120,7 +121,7 @@ impl JsonlStorage {
 
     /// Compares the file at the path with the open one and reads what is new.
     fn standing(&mut self) -> Result<Standing, StorageError> {
-        let at_path = match self.fs.metadata(&self.path) {
+        let at_path = match self.fs.metadata_without_times(&self.path) {
             Ok(meta) => meta,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Missing),
             Err(error) => return Err(StorageError::io("read", &self.path, error)),
@@ -232,11 +233,10 @@ impl JsonlStorage {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let lines: Vec<_> = entries.iter().map(codec::encode_entry).collect();
         let newline_first = self.index.tail != Tail::Newline;
-        let mut batch = Vec::with_capacity(lines.iter().map(Vec::len).sum::<usize>() + 1);
+        let mut batch = Vec::with_capacity(1024);
         batch.extend(newline_first.then_some(b'\n'));
-        lines.iter().for_each(|line| batch.extend_from_slice(line));
+        entries.iter().for_each(|entry| codec::encode_entry_behind(&mut batch, entry));
 
         let old_len = self.index.len;
         append_or_roll_back(file, &batch, old_len)
@@ -252,7 +252,7 @@ impl JsonlStorage {
             if newline_first {
                 self.index.add_newline();
             }
-            for line in &lines {
+            for line in batch[usize::from(newline_first)..].split_inclusive(|byte| *byte == b'\n') {
                 self.index.add_written(self.index.len, line)?;
             }
             self.anchor = self.anchor.behind(&batch);
