@@ -1,7 +1,7 @@
 //! Mends a session file: a copy without damage takes its place, and the old bytes stay as a backup.
 //!
 //! What is done is decided first, as a [`RepairPlan`], from the bytes alone. A plan holds no lines: what changes in one is
-//! kept as [`Edit`]s, and writing reads each line again and does them once more.
+//! kept as edits, and writing reads each line again and does them once more.
 //! ```text
 //! lines -> records (torn ones go, fused ones part) -> text (bad bytes, control characters) -> ids -> parents -> targets
 //! ```

@@ -84,7 +84,7 @@ pub fn create_file(fs: &dyn Fs, path: &Path, fill: &mut Fill<'_>) -> Result<(), 
 ///
 /// # Errors
 /// What the system or `fill` says; then what had the name is as it was.
-pub(crate) fn put_file<E: From<io::Error>>(
+pub fn put_file<E: From<io::Error>>(
     fs: &dyn Fs,
     path: &Path,
     mode: Option<u32>,
