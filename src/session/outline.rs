@@ -68,6 +68,17 @@ impl Row {
     pub fn depth(&self) -> usize {
         self.columns.len()
     }
+
+    /// What is drawn left of it, two characters a column.
+    pub fn lines(&self) -> String {
+        let lines = self.columns.iter().map(|column| match column {
+            Column::Blank => "  ",
+            Column::Line => "│ ",
+            Column::Fork => "├─",
+            Column::LastFork => "╰─",
+        });
+        lines.collect()
+    }
 }
 
 /// What a row shows.

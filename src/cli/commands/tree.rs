@@ -16,7 +16,7 @@ use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{PIPE_COLUMNS, count, entry_line};
 use crate::session::entry::EntryId;
 use crate::session::labels::Labels;
-use crate::session::outline::{Column, Folded, Row, RowContent, Scope, Start, outline, says_something};
+use crate::session::outline::{Folded, Row, RowContent, Scope, Start, outline, says_something};
 use crate::session::tree::EntryIndex;
 use crate::storage::StorageError;
 use crate::storage::handle::Session;
@@ -131,7 +131,7 @@ impl Drawing<'_> {
             Start::Ring => extras.push((Look::Warn, "(its parents form a ring)".to_owned())),
             Start::Nothing | Start::Branch | Start::Root => {}
         }
-        let lines = columns(row);
+        let lines = row.lines();
         let extras_width: usize = extras.iter().map(|(_, extra)| width(extra) + 1).sum();
         let used = width(&lines) + 2 + width(&id) + 1 + extras_width;
         // Labels and the leaf are never cut off, so a little of the text always stays.
@@ -159,17 +159,6 @@ fn print_fold(row: &Row, folded: Folded, ui: &mut Ui) -> Result<(), CliError> {
         parts.iter().filter(|(many, ..)| *many > 0).map(|(many, one, more)| count(*many as u64, one, more)).collect();
     let entries = count(folded.entries as u64, "entry", "entries");
     let what = if parts.is_empty() { entries } else { format!("{entries} ({})", parts.join(", ")) };
-    let line = ui.paint(Look::Dim, &format!("{}~ {what}", columns(row)));
+    let line = ui.paint(Look::Dim, &format!("{}~ {what}", row.lines()));
     ui.line(&line)
-}
-
-/// The lines left of a row.
-fn columns(row: &Row) -> String {
-    let lines = row.columns.iter().map(|column| match column {
-        Column::Blank => "  ",
-        Column::Line => "│ ",
-        Column::Fork => "├─",
-        Column::LastFork => "╰─",
-    });
-    lines.collect()
 }

@@ -12,7 +12,7 @@ use crate::cli::browse::tree_pane::{RowKind, ShownRow, TreePane, entry_of, scope
 use crate::cli::text::{one_line, width};
 use crate::cli::view::{count, size};
 use crate::export::dollars;
-use crate::session::outline::{Column, Row, Start};
+use crate::session::outline::Start;
 
 pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer, pen: Pen) {
     let is_focused = has_keys(state, Pane::Tree);
@@ -139,7 +139,7 @@ fn row(tree: &TreePane, session: &OpenSession, shown: ShownRow, columns: usize, 
         ends.push(piece(Tone::Warn, " +"));
     }
     let text = entry.and_then(|entry| tree.texts.get(&entry));
-    let mut pieces = vec![piece(Tone::Plain, if is_selected { ">" } else { " " }), piece(Tone::Dim, lines(row))];
+    let mut pieces = vec![piece(Tone::Plain, if is_selected { ">" } else { " " }), piece(Tone::Dim, row.lines())];
     let mark = if row.on_path { piece(Tone::Active, "* ") } else { piece(Tone::Plain, "o ") };
     pieces.push(mark);
     if is_found {
@@ -170,15 +170,4 @@ fn words_of(words: &str, kind: RowKind, on_path: bool) -> Vec<Piece> {
         Some((who, said)) if who.len() <= 40 => vec![piece(tone, format!("{who}: ")), piece(rest, said)],
         Some(_) | None => vec![piece(if kind == RowKind::Damaged { tone } else { rest }, words)],
     }
-}
-
-/// The lines left of a row.
-fn lines(row: &Row) -> String {
-    let lines = row.columns.iter().map(|column| match column {
-        Column::Blank => "  ",
-        Column::Line => "│ ",
-        Column::Fork => "├─",
-        Column::LastFork => "╰─",
-    });
-    lines.collect()
 }
