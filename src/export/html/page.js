@@ -51,7 +51,7 @@
     };
 
     // Where the reader is.
-    let here = null, wentAt = -1e9;
+    let here = null, went = null;
     const articles = () => [...talk.querySelectorAll("article.e")].filter((e) => !e.classList.contains("note"));
     const setHere = (article, isChosen) => {
       if (!article) return;
@@ -68,10 +68,12 @@
       if (box.top < frame.top || box.bottom > frame.bottom) tree.scrollTop += box.top - frame.top - frame.height / 2;
     };
     const follow = new IntersectionObserver((seen) => {
-      // What comes into view because the reader went to an entry is not where the reader is.
+      // What comes into view because the reader went to an entry is not where the reader is: that takes a scroll.
       const first = seen.filter((entry) => entry.isIntersecting).pop();
-      if (first && performance.now() - wentAt > 500) setHere(first.target, false);
+      if (first && !isWhereWent()) setHere(first.target, false);
     }, { rootMargin: "-12% 0px -84% 0px" });
+    const isWhereWent = () => went?.target.isConnected
+      && (performance.now() - went.at < 500 || Math.abs(went.target.getBoundingClientRect().top - went.top) < 2);
     const unfold = (element) => {
       for (let at = element; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
     };
@@ -83,8 +85,9 @@
       const element = document.getElementById(id);
       if (!element) return false;
       unfold(element.parentElement);
-      wentAt = performance.now();
-      (element.closest(".tool") ?? element).scrollIntoView({ block: "start" });
+      const target = element.closest(".tool") ?? element;
+      target.scrollIntoView({ block: "start" });
+      went = { target, top: target.getBoundingClientRect().top, at: performance.now() };
       setHere(element.closest("article"), true);
       element.classList.remove("flash");
       void element.offsetWidth;
