@@ -100,15 +100,16 @@ pub trait Fs: Send + Sync + Debug {
     /// What the system says.
     fn read_dir(&self, path: &Path) -> io::Result<Vec<(PathBuf, FileKind)>>;
 
-    /// The things in a folder that are `wanted`, in no order. Files come with what `stat` tells, which costs less so than
-    /// by their paths; one that went away meanwhile is left out.
+    /// The things in a folder whose names are `wanted`, in no order. Files come with what `stat` tells, which costs less
+    /// so than by their paths; one that went away meanwhile is left out.
     ///
     /// # Errors
     /// What the system says.
     fn read_dir_files(&self, path: &Path, wanted: &dyn Fn(&Path, FileKind) -> bool) -> io::Result<Vec<FolderItem>> {
         let mut items = Vec::new();
-        for (path, kind) in self.read_dir(path)?.into_iter().filter(|(path, kind)| wanted(path, *kind)) {
+        for (path, kind) in self.read_dir(path)? {
             match kind {
+                _ if !wanted(Path::new(path.file_name().unwrap_or_default()), kind) => {}
                 FileKind::File => {
                     let meta = self.link_metadata(&path).ok();
                     items.extend(meta.map(|meta| FolderItem { path, kind: meta.kind, meta: Some(meta) }));
@@ -278,6 +279,7 @@ mod std_fs {
     use std::sync::Arc;
 
     use super::{FileKind, FileMeta, FolderItem, Fs, FsFile, OpenFor, StdFs};
+    #[cfg(not(target_os = "linux"))]
     use crate::storage::cores::map_on_all_cores;
 
     /// How many files of one folder one thread asks for.
@@ -345,29 +347,12 @@ mod std_fs {
 
         #[cfg(target_os = "linux")]
         fn metadata_without_times(&self, path: &Path) -> io::Result<FileMeta> {
-            use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, makedev, statx};
+            use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-            let wanted = StatxFlags::TYPE | StatxFlags::MODE | StatxFlags::INO | StatxFlags::SIZE;
-            let found = match statx(CWD, path, AtFlags::empty(), wanted) {
-                Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(wanted) => found,
-                // A system, or a file system, that does not know this way of asking.
-                Ok(_) | Err(rustix::io::Errno::NOSYS) => return self.metadata(path),
-                Err(error) => return Err(error.into()),
-            };
-            let kind = match FileType::from_raw_mode(found.stx_mode.into()) {
-                FileType::RegularFile => FileKind::File,
-                FileType::Directory => FileKind::Folder,
-                FileType::Symlink => FileKind::Link,
-                _ => FileKind::Other,
-            };
-            Ok(FileMeta {
-                len: found.stx_size,
-                modified_ns: 0,
-                changed_ns: 0,
-                identity: (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino),
-                mode: u32::from(found.stx_mode) & 0o7777,
-                kind,
-            })
+            match linux::meta_of(statx(CWD, path, AtFlags::empty(), linux::WITHOUT_TIMES), StatxFlags::empty())? {
+                Some(meta) => Ok(meta),
+                None => self.metadata(path),
+            }
         }
 
         fn link_metadata(&self, path: &Path) -> io::Result<FileMeta> {
@@ -378,13 +363,19 @@ mod std_fs {
             fs::read_dir(path)?.map(|item| item.and_then(|item| Ok((item.path(), kind_of(item.file_type()?))))).collect()
         }
 
+        #[cfg(target_os = "linux")]
+        fn read_dir_files(&self, path: &Path, wanted: &dyn Fn(&Path, FileKind) -> bool) -> io::Result<Vec<FolderItem>> {
+            linux::read_dir_files(self, path, wanted)
+        }
+
+        #[cfg(not(target_os = "linux"))]
         fn read_dir_files(&self, path: &Path, wanted: &dyn Fn(&Path, FileKind) -> bool) -> io::Result<Vec<FolderItem>> {
             let (mut items, mut files) = (Vec::new(), Vec::new());
             for item in fs::read_dir(path)? {
                 let item = item?;
                 let (path, kind) = (item.path(), kind_of(item.file_type()?));
                 match kind {
-                    _ if !wanted(&path, kind) => {}
+                    _ if !wanted(Path::new(&item.file_name()), kind) => {}
                     FileKind::File => files.push((path, item)),
                     FileKind::Folder | FileKind::Link | FileKind::Other => items.push(FolderItem { path, kind, meta: None }),
                 }
@@ -427,6 +418,130 @@ mod std_fs {
 
         fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
             fs::canonicalize(path)
+        }
+    }
+
+    /// What Linux does for less: it tells of many files without a path, and of a file only what is asked for.
+    #[cfg(target_os = "linux")]
+    mod linux {
+        use std::ffi::{CStr, OsStr, OsString};
+        use std::io;
+        use std::os::fd::{AsFd as _, BorrowedFd};
+        use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+        use std::path::{Path, PathBuf};
+
+        use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, makedev, statx};
+        use rustix::io::Errno;
+
+        use super::{FILES_A_THREAD, FileKind, FileMeta, FolderItem, Fs, StdFs};
+        use crate::storage::cores::map_on_all_cores;
+
+        pub(super) const WITHOUT_TIMES: StatxFlags =
+            StatxFlags::TYPE.union(StatxFlags::MODE).union(StatxFlags::INO).union(StatxFlags::SIZE);
+
+        const TIMES: StatxFlags = StatxFlags::MTIME.union(StatxFlags::CTIME);
+
+        /// What the system reads of a folder at once, in bytes.
+        const BLOCK_BYTES: usize = 64 * 1024;
+
+        fn kind_of(file_type: FileType) -> FileKind {
+            match file_type {
+                FileType::RegularFile => FileKind::File,
+                FileType::Directory => FileKind::Folder,
+                FileType::Symlink => FileKind::Link,
+                _ => FileKind::Other,
+            }
+        }
+
+        /// What `statx` told; `None` when the system or the file system does not know this way of asking.
+        pub(super) fn meta_of(found: Result<Statx, Errno>, times: StatxFlags) -> io::Result<Option<FileMeta>> {
+            let found = match found {
+                Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(WITHOUT_TIMES | times) => found,
+                Ok(_) | Err(Errno::NOSYS) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let ns = |seconds: i64, ns: u32| match times.is_empty() {
+                true => 0,
+                false => i128::from(seconds) * 1_000_000_000 + i128::from(ns),
+            };
+            Ok(Some(FileMeta {
+                len: found.stx_size,
+                modified_ns: ns(found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+                changed_ns: ns(found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
+                identity: (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino),
+                mode: u32::from(found.stx_mode) & 0o7777,
+                kind: kind_of(FileType::from_raw_mode(found.stx_mode.into())),
+            }))
+        }
+
+        /// `lstat` of what has this name in the folder; `None` if it is not there.
+        fn meta_in(fs: &StdFs, folder: BorrowedFd<'_>, name: &CStr, path: &Path) -> Option<FileMeta> {
+            match meta_of(statx(folder, name, AtFlags::SYMLINK_NOFOLLOW, WITHOUT_TIMES | TIMES), TIMES) {
+                Ok(Some(meta)) => Some(meta),
+                Ok(None) => fs.link_metadata(path).ok(),
+                Err(_) => None,
+            }
+        }
+
+        /// Files are asked for by the handle of the folder, and a name is copied only into its path.
+        pub(super) fn read_dir_files(
+            fs: &StdFs,
+            folder: &Path,
+            wanted: &dyn Fn(&Path, FileKind) -> bool,
+        ) -> io::Result<Vec<FolderItem>> {
+            let handle = rustix::fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+            let path_of = |name: &CStr| {
+                let (folder, name) = (folder.as_os_str().as_bytes(), name.to_bytes());
+                let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
+                path.extend_from_slice(folder);
+                if folder.last().is_some_and(|last| *last != b'/') {
+                    path.push(b'/');
+                }
+                path.extend_from_slice(name);
+                PathBuf::from(OsString::from_vec(path))
+            };
+            // Names with their NULs, one after another, and where each begins.
+            let (mut names, mut starts) = (Vec::new(), Vec::new());
+            let mut items = Vec::new();
+            let mut block = Vec::with_capacity(BLOCK_BYTES);
+            let mut entries = RawDir::new(&handle, block.spare_capacity_mut());
+            while let Some(entry) = entries.next() {
+                let entry = entry?;
+                let name = entry.file_name();
+                if matches!(name.to_bytes(), b"." | b"..") {
+                    continue;
+                }
+                let kind = match entry.file_type() {
+                    // Some file systems do not tell.
+                    FileType::Unknown => match meta_in(fs, handle.as_fd(), name, &path_of(name)) {
+                        Some(meta) => meta.kind,
+                        None => continue,
+                    },
+                    file_type => kind_of(file_type),
+                };
+                match kind {
+                    _ if !wanted(Path::new(OsStr::from_bytes(name.to_bytes())), kind) => {}
+                    FileKind::File => {
+                        starts.push(names.len());
+                        names.extend_from_slice(name.to_bytes_with_nul());
+                    }
+                    FileKind::Folder | FileKind::Link | FileKind::Other => {
+                        items.push(FolderItem { path: path_of(name), kind, meta: None });
+                    }
+                }
+            }
+            let file = |start: &usize| {
+                let name = CStr::from_bytes_until_nul(&names[*start..]).ok()?;
+                let path = path_of(name);
+                let meta = meta_in(fs, handle.as_fd(), name, &path)?;
+                Some(FolderItem { path, kind: meta.kind, meta: Some(meta) })
+            };
+            items.reserve(starts.len());
+            match starts.len() <= FILES_A_THREAD {
+                true => items.extend(starts.iter().filter_map(file)),
+                false => items.extend(map_on_all_cores(&starts, FILES_A_THREAD, &file).into_iter().flatten()),
+            }
+            Ok(items)
         }
     }
 
