@@ -31,7 +31,7 @@ use crate::storage::jsonl::{Pass, ResumePoint, visit_appended, visit_resumable};
 use crate::storage::list::{ListProgress, Listing, SessionSummary, Skipped, SummaryFold, read_all};
 use crate::storage::repo::{Repo, SessionFile, split_path};
 use crate::storage::store::{Store, StoreFormat, Unusable};
-use record::{Batch, FileKey, FileRecord, Found, encode_records};
+use record::{Batch, FileKey, FileRecord, Found, Passed, Place, encode_records};
 
 mod record;
 pub(super) mod usage;
@@ -72,9 +72,15 @@ fn name_bytes(path: &Path) -> &[u8] {
 
 /// What the cache knows of a file.
 enum Known {
+    /// The record in a folder's batch is that of the file as it is. It is taken out when it is clear where it goes.
+    Kept {
+        modified_ms: i64,
+        folder: usize,
+        place: Place,
+    },
     /// The summary, but for its path.
-    Summary(SessionSummary),
-    NoSession(StorageError),
+    Summary(Box<SessionSummary>),
+    NoSession(Box<StorageError>),
     /// The file is gone, or what was known of it was taken.
     Gone,
     /// It has to be read; the record tells from where on.
@@ -84,8 +90,8 @@ enum Known {
 /// A file to read.
 struct Unread<'a> {
     file: &'a SessionFile,
-    /// Where what is known of it is: of which folder, which file.
-    place: (usize, usize),
+    /// Its position among the files.
+    at: usize,
     /// What was added up before, how far, and the tree of then.
     before: Option<(Box<SummaryFold>, ResumePoint, Vec<u8>)>,
 }
@@ -124,27 +130,25 @@ impl Repo {
         // What is left is of folders that are gone.
         let gone: Vec<Vec<u8>> = kept.into_keys().collect();
 
-        let (mut known, states): (Vec<Vec<Known>>, Vec<FolderState>) =
-            map_on_all_cores(&folders, 1, &|folder| folder.recall(&files)).into_iter().unzip();
+        let recalled = map_on_all_cores(&folders, 1, &|folder| folder.recall(&files));
+        let (known, states): (Vec<Vec<Known>>, Vec<FolderState>) = recalled.into_iter().unzip();
+        let mut known = in_order_of_files(&folders, known);
         let mut unread = Vec::new();
-        for (in_folder, (folder, known)) in folders.iter().zip(&mut known).enumerate() {
-            for (in_known, (at, known)) in folder.members().zip(known).enumerate() {
-                if let Known::Unread(record) = known {
-                    let file = &files[at];
-                    let before = record.take().and_then(|record| before(&store, file, *record));
-                    unread.push(Unread { file, place: (in_folder, in_known), before });
-                }
+        for (at, known) in known.iter_mut().enumerate() {
+            if let Known::Unread(record) = known {
+                let file = &files[at];
+                let before = record.take().and_then(|record| before(&store, file, *record));
+                unread.push(Unread { file, at, before });
             }
         }
         let mut readings: Vec<_> = read_all(&unread, &|unread| read(fs, unread), progress);
         for (unread, reading) in unread.iter().zip(&mut readings) {
-            known[unread.place.0][unread.place.1] =
-                match std::mem::replace(&mut reading.result, Err(StorageError::NotFound(PathBuf::new()))) {
-                    Ok(summary) => Known::Summary(summary),
-                    // Deleted since the folder was read.
-                    Err(StorageError::NotFound(_)) => Known::Gone,
-                    Err(reason) => Known::NoSession(reason),
-                };
+            known[unread.at] = match std::mem::replace(&mut reading.result, Err(StorageError::NotFound(PathBuf::new()))) {
+                Ok(summary) => Known::Summary(Box::new(summary)),
+                // Deleted since the folder was read.
+                Err(StorageError::NotFound(_)) => Known::Gone,
+                Err(reason) => Known::NoSession(Box::new(reason)),
+            };
         }
         if !unread.is_empty() || !gone.is_empty() || states.iter().any(|state| state.is_stale) {
             let settled = Settled::between(started_ms, self.clock.now_ms());
@@ -159,46 +163,62 @@ impl Repo {
                 let _ = store.reset();
             }
         }
-        let places: Vec<(usize, usize, usize)> = (folders.iter().enumerate())
-            .flat_map(|(in_folder, folder)| folder.members().enumerate().map(move |(in_known, at)| (at, in_folder, in_known)))
-            .collect();
-        drop((unread, fs));
-        Ok(sorted(&mut files, known, places, folders_skipped))
+        drop((unread, folders));
+        Ok(sorted(&mut files, known, &states, folders_skipped))
     }
 }
 
-/// The listing of what is known of each file. `places` are those of the files, and where what is known of them is.
-fn sorted(
-    files: &mut [SessionFile],
-    mut known: Vec<Vec<Known>>,
-    places: Vec<(usize, usize, usize)>,
-    folders_skipped: Vec<Skipped>,
-) -> Listing {
-    let mut order = Vec::with_capacity(places.len());
+/// What is known of each file, from what is known of the members of each folder.
+fn in_order_of_files(folders: &[Folder<'_>], known: Vec<Vec<Known>>) -> Vec<Known> {
+    let mut runs: Vec<_> =
+        folders.iter().enumerate().flat_map(|(at, folder)| folder.runs.iter().map(move |run| (run.clone(), at))).collect();
+    runs.sort_unstable_by_key(|(run, _)| run.start);
+    let mut all = Vec::with_capacity(known.iter().map(Vec::len).sum());
+    let mut known: Vec<_> = known.into_iter().map(Vec::into_iter).collect();
+    for (run, folder) in runs {
+        all.extend(known[folder].by_ref().take(run.len()));
+    }
+    all
+}
+
+/// How many summaries one thread makes at a time.
+const SUMMARIES_A_THREAD: usize = 256;
+
+/// The listing of what is known of each file.
+fn sorted(files: &mut [SessionFile], mut known: Vec<Known>, states: &[FolderState], folders_skipped: Vec<Skipped>) -> Listing {
+    let mut order = Vec::with_capacity(known.len());
     let mut skipped = Vec::new();
-    for (at, in_folder, in_known) in places {
-        match &mut known[in_folder][in_known] {
-            // Files are in the order of their paths.
-            Known::Summary(summary) => order.push((Reverse(summary.modified_ms), at, in_folder, in_known)),
+    // Files are in the order of their paths.
+    for (at, known) in known.iter_mut().enumerate() {
+        match known {
+            Known::Kept { modified_ms, .. } => order.push((Reverse(*modified_ms), at)),
+            Known::Summary(summary) => order.push((Reverse(summary.modified_ms), at)),
             reason @ Known::NoSession(_) => {
                 if let Known::NoSession(reason) = std::mem::replace(reason, Known::Gone) {
-                    skipped.push((at, reason));
+                    skipped.push(Skipped { path: files[at].path.clone(), reason: *reason });
                 }
             }
             Known::Gone | Known::Unread(_) => {}
         }
     }
     order.sort_unstable();
-    // Summaries are large and the paths are much of what is in memory, so each is moved once.
-    let mut sessions = Vec::with_capacity(order.len());
-    for (_, at, in_folder, in_known) in order {
-        if let Known::Summary(mut summary) = std::mem::replace(&mut known[in_folder][in_known], Known::Gone) {
-            summary.path = std::mem::take(&mut files[at].path);
-            sessions.push(summary);
+    // Summaries are large, so each is made where it stays.
+    let mut sessions = map_on_all_cores(&order, SUMMARIES_A_THREAD, &|&(_, at)| match &known[at] {
+        Known::Kept { folder, place, .. } => {
+            let record = states[*folder].batch.as_ref().and_then(|batch| batch.record(*place));
+            match record.map(|record| record.found) {
+                Some(Found::Session(fold, _)) => fold.finish(PathBuf::new(), &files[at].meta),
+                Some(Found::Empty | Found::NotASession | Found::Format4) | None => SessionSummary::default(),
+            }
         }
+        Known::Summary(_) | Known::NoSession(_) | Known::Gone | Known::Unread(_) => SessionSummary::default(),
+    });
+    for (session, (_, at)) in sessions.iter_mut().zip(order) {
+        if let Known::Summary(summary) = &mut known[at] {
+            *session = std::mem::take(summary);
+        }
+        session.path = std::mem::take(&mut files[at].path);
     }
-    skipped.sort_unstable_by_key(|(at, _)| *at);
-    let skipped = skipped.into_iter().map(|(at, reason)| Skipped { path: files[at].path.clone(), reason });
     Listing { sessions, skipped: folders_skipped.into_iter().chain(skipped).collect() }
 }
 
@@ -241,6 +261,8 @@ struct Kept {
 /// The files of one folder.
 struct Folder<'a> {
     path: &'a [u8],
+    /// Its position among the folders.
+    index: usize,
     /// Positions among the files, ascending.
     runs: Vec<Range<usize>>,
     /// Taken, and so freed, by who recalls it.
@@ -249,8 +271,10 @@ struct Folder<'a> {
 
 /// How what is kept of a folder is to what is there.
 struct FolderState {
-    /// How many records are in the batch.
-    batch: usize,
+    /// The batch, from which what is known is taken.
+    batch: Option<Batch>,
+    /// How many records are in it.
+    records: usize,
     /// How many lie beside it.
     changed: usize,
     /// Whether there are records of files that are gone, or of none that can be read.
@@ -268,8 +292,8 @@ fn by_folder<'a>(files: &'a [SessionFile], kept: &mut HashMap<Vec<u8>, Kept>) ->
         folders.entry(folder).or_default().push(at..at + run);
         at += run;
     }
-    let folder = |(path, runs)| Folder { path, runs, kept: Mutex::new(kept.remove(path).unwrap_or_default()) };
-    folders.into_iter().map(folder).collect()
+    let folder = |(index, (path, runs))| Folder { path, index, runs, kept: Mutex::new(kept.remove(path).unwrap_or_default()) };
+    folders.into_iter().enumerate().map(folder).collect()
 }
 
 impl Folder<'_> {
@@ -281,9 +305,10 @@ impl Folder<'_> {
     fn recall(&self, files: &[SessionFile]) -> (Vec<Known>, FolderState) {
         let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         // A damaged batch knows nothing, and is written anew.
-        let mut state = FolderState { batch: 0, changed: kept.changed.len(), is_stale: kept.is_damaged };
-        let records = kept.batch.iter().flat_map(Batch::records);
-        let mut records = records.inspect(|_| state.batch += 1).peekable();
+        let mut state = FolderState { batch: kept.batch, records: 0, changed: kept.changed.len(), is_stale: kept.is_damaged };
+        let batch = state.batch.as_ref();
+        let records = batch.into_iter().flat_map(Batch::passed);
+        let mut records = records.inspect(|_| state.records += 1).peekable();
         let mut changed = kept.changed.iter().peekable();
         let known = self
             .members()
@@ -294,13 +319,18 @@ impl Folder<'_> {
                 while records.next_if(|(other, _)| *other < name).is_some() {
                     state.is_stale = true;
                 }
-                let record = records.next_if(|(other, _)| *other == name).map(|(_, record)| record);
+                let passed = records.next_if(|(other, _)| *other == name).map(|(_, passed)| passed);
                 while changed.next_if(|(other, _)| ***other < *name).is_some() {
                     state.is_stale = true;
                 }
                 let later = changed.next_if(|(other, _)| ***other == *name);
                 let later = later.and_then(|(_, bytes)| Batch::read(bytes)?.records().next().map(|(_, record)| record));
-                recall(file, later.or(record))
+                match (later, passed) {
+                    (None, Some(Passed { key, place, activity_ms: Some(modified_ms) })) if key.is_of(&file.meta) => {
+                        Known::Kept { modified_ms, folder: self.index, place }
+                    }
+                    (later, passed) => recall(file, later.or_else(|| batch?.record(passed?.place))),
+                }
             })
             .collect();
         let is_over = records.next().is_none() && changed.next().is_none();
@@ -312,11 +342,11 @@ impl Folder<'_> {
 
 fn recall(file: &SessionFile, record: Option<FileRecord>) -> Known {
     match record {
-        Some(record) if record.key.is_settled && record.key.matches(&file.meta) => match record.found {
-            Found::Session(fold, _) => Known::Summary(fold.finish(PathBuf::new(), &file.meta)),
-            Found::Empty => Known::NoSession(StorageError::EmptyFile(file.path.clone())),
-            Found::NotASession => Known::NoSession(StorageError::NotASession(file.path.clone())),
-            Found::Format4 => Known::NoSession(StorageError::Format4(file.path.clone())),
+        Some(record) if record.key.is_of(&file.meta) => match record.found {
+            Found::Session(fold, _) => Known::Summary(Box::new(fold.finish(PathBuf::new(), &file.meta))),
+            Found::Empty => Known::NoSession(Box::new(StorageError::EmptyFile(file.path.clone()))),
+            Found::NotASession => Known::NoSession(Box::new(StorageError::NotASession(file.path.clone()))),
+            Found::Format4 => Known::NoSession(Box::new(StorageError::Format4(file.path.clone()))),
         },
         record => Known::Unread(record.map(Box::new)),
     }
@@ -458,7 +488,7 @@ fn remember<'a>(
                 }
             }
         }
-        if state.is_stale || state.changed + fresh.len() > MAX_CHANGED.max(state.batch / 16) {
+        if state.is_stale || state.changed + fresh.len() > MAX_CHANGED.max(state.records / 16) {
             let names: HashSet<&[u8]> = folder.members().map(|at| name_bytes(&files[at].path)).collect();
             for gone in rewrite(&transaction, folder.path, &names, fresh)? {
                 drop_tree.execute(params![folder.path, gone])?;

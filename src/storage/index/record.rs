@@ -7,6 +7,7 @@
 //! - The texts of a batch stand together behind its numbers, and are not copied one by one when they are read.
 
 use std::hash::Hasher;
+use std::ops::Range;
 
 use arcstr::ArcStr;
 
@@ -36,8 +37,10 @@ pub(super) struct FileKey {
 }
 
 impl FileKey {
-    pub fn matches(&self, meta: &FileMeta) -> bool {
-        (self.len, self.modified_ns, self.changed_ns) == (meta.len, meta.modified_ns, meta.changed_ns)
+    /// Whether the file is as it was, and a change would have shown.
+    pub fn is_of(&self, meta: &FileMeta) -> bool {
+        self.is_settled
+            && (self.len, self.modified_ns, self.changed_ns) == (meta.len, meta.modified_ns, meta.changed_ns)
             && self.identity == meta.identity
     }
 
@@ -147,13 +150,52 @@ pub(super) struct Batch {
     texts: ArcStr,
 }
 
-/// The names and records of a batch, in order.
+/// Where in a batch a record, or what follows it, begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    numbers: usize,
+    texts: usize,
+}
+
+/// Walks over the names and records of a batch, in order.
 #[derive(Debug)]
 pub(super) struct Records<'a> {
+    batch: &'a Batch,
     numbers: Reader<'a>,
-    texts: &'a ArcStr,
     /// Where the next text begins.
     at: usize,
+}
+
+/// A record that was walked over and not taken out.
+#[derive(Debug)]
+pub(super) struct Passed {
+    /// What tells the file.
+    pub key: FileKey,
+    /// Where the record is.
+    pub place: Place,
+    /// The latest activity of a session, where its messages tell it; `None` for what is no session, too.
+    pub activity_ms: Option<i64>,
+}
+
+/// What a text of a record is: where in the texts, if at all.
+type TextAt = Option<Range<usize>>;
+
+/// A [`SummaryFold`] whose texts are still in the batch.
+struct FoldAt {
+    texts: [TextAt; 6],
+    message_count: u64,
+    activity_ms: Option<i64>,
+    has_conversation: bool,
+    branches: u64,
+    damaged_lines: u64,
+}
+
+/// As [`Found`].
+enum FoundAt {
+    Session(FoldAt, Option<ResumePoint>),
+    Empty,
+    NotASession,
+    Format4,
 }
 
 impl Batch {
@@ -169,25 +211,67 @@ impl Batch {
     }
 
     /// What is in it.
-    pub fn records(&self) -> Records<'_> {
-        Records { numbers: Reader(&self.numbers), texts: &self.texts, at: 0 }
+    pub fn records(&self) -> impl Iterator<Item = (&[u8], FileRecord)> {
+        self.passed().filter_map(|(name, passed)| Some((name, self.record(passed.place)?)))
+    }
+
+    /// As [`Batch::records`], but none is taken out.
+    pub fn passed(&self) -> Records<'_> {
+        self.records_from(Place::default())
+    }
+
+    /// The record at a place that was passed.
+    pub fn record(&self, place: Place) -> Option<FileRecord> {
+        let mut records = self.records_from(place);
+        let key = FileKey::decode(&mut records.numbers)?;
+        let found = match records.found()? {
+            FoundAt::Session(fold, resume) => Found::Session(self.fold(fold)?, resume),
+            FoundAt::Empty => Found::Empty,
+            FoundAt::NotASession => Found::NotASession,
+            FoundAt::Format4 => Found::Format4,
+        };
+        Some(FileRecord { key, found })
+    }
+
+    fn records_from(&self, place: Place) -> Records<'_> {
+        let numbers = Reader(self.numbers.get(place.numbers..).unwrap_or_default());
+        Records { batch: self, numbers, at: place.texts }
+    }
+
+    fn fold(&self, fold: FoldAt) -> Option<SummaryFold> {
+        let FoldAt { texts, message_count, activity_ms, has_conversation, branches, damaged_lines } = fold;
+        let [id, cwd, parent_session, created, name, first_message] =
+            texts.map(|text| text.map(|range| self.texts.substr(range)));
+        let (id, cwd, created) = (id?, cwd?, created?);
+        Some(SummaryFold {
+            id,
+            cwd,
+            parent_session,
+            created,
+            name,
+            message_count,
+            first_message,
+            activity_ms,
+            has_conversation,
+            branches,
+            damaged_lines,
+        })
     }
 }
 
-impl Records<'_> {
-    fn text(&mut self) -> Option<Option<SharedText>> {
+impl<'a> Records<'a> {
+    fn text(&mut self) -> Option<TextAt> {
         let Some(len) = self.numbers.number()?.checked_sub(1) else { return Some(None) };
         let end = self.at.checked_add(usize::try_from(len).ok()?)?;
-        // Looked at here because the other way panics at what is no text.
-        self.texts.as_str().get(self.at..end)?;
-        let text = self.texts.substr(self.at..end);
-        self.at = end;
-        Some(Some(text))
+        // Looked at here because to take out what is no text panics.
+        if !self.batch.texts.is_char_boundary(end) {
+            return None;
+        }
+        Some(Some(std::mem::replace(&mut self.at, end)..end))
     }
 
-    fn record(&mut self) -> Option<FileRecord> {
-        let key = FileKey::decode(&mut self.numbers)?;
-        let found = match self.numbers.byte()? {
+    fn found(&mut self) -> Option<FoundAt> {
+        Some(match self.numbers.byte()? {
             0 => {
                 let fold = self.fold()?;
                 let resume = if self.numbers.flag()? {
@@ -199,31 +283,25 @@ impl Records<'_> {
                 } else {
                     None
                 };
-                Found::Session(fold, resume)
+                FoundAt::Session(fold, resume)
             }
-            1 => Found::Empty,
-            2 => Found::NotASession,
-            3 => Found::Format4,
+            1 => FoundAt::Empty,
+            2 => FoundAt::NotASession,
+            3 => FoundAt::Format4,
             _ => return None,
-        };
-        Some(FileRecord { key, found })
+        })
     }
 
-    fn fold(&mut self) -> Option<SummaryFold> {
-        let (id, cwd, parent_session) = (self.text()??, self.text()??, self.text()?);
-        let (created, name, first_message) = (self.text()??, self.text()?, self.text()?);
+    fn fold(&mut self) -> Option<FoldAt> {
+        let (id, cwd, parent_session) = (Some(self.text()??), Some(self.text()??), self.text()?);
+        let (created, name, first_message) = (Some(self.text()??), self.text()?, self.text()?);
         let input = &mut self.numbers;
         let message_count = input.number()?;
         let has_activity = input.flag()?;
         let activity_ms = i64::from_le_bytes(input.array()?);
-        Some(SummaryFold {
-            id,
-            cwd,
-            parent_session,
-            created,
-            name,
+        Some(FoldAt {
+            texts: [id, cwd, parent_session, created, name, first_message],
             message_count,
-            first_message,
             activity_ms: has_activity.then_some(activity_ms),
             has_conversation: input.flag()?,
             branches: input.number()?,
@@ -233,11 +311,17 @@ impl Records<'_> {
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = (&'a [u8], FileRecord);
+    type Item = (&'a [u8], Passed);
 
     fn next(&mut self) -> Option<Self::Item> {
         let name = self.numbers.bytes()?;
-        Some((name, self.record()?))
+        let place = Place { numbers: self.batch.numbers.len() - self.numbers.0.len(), texts: self.at };
+        let key = FileKey::decode(&mut self.numbers)?;
+        let activity_ms = match self.found()? {
+            FoundAt::Session(fold, _) => fold.activity_ms,
+            FoundAt::Empty | FoundAt::NotASession | FoundAt::Format4 => None,
+        };
+        Some((name, Passed { key, place, activity_ms }))
     }
 }
 

@@ -186,7 +186,7 @@ struct Before {
 /// Reads a file for a report, as far as what is kept of it does not tell; what to keep of it, if that is something else.
 fn read_usage(fs: &dyn Fs, file: &SessionFile, kept: Option<&[u8]>) -> (Result<SessionUsage, StorageError>, Option<Kept>) {
     let mut before = kept.and_then(decode);
-    if let Some((_, session)) = before.take_if(|(known, _)| known.is_settled && known.matches(&file.meta))
+    if let Some((_, session)) = before.take_if(|(known, _)| known.is_of(&file.meta))
         && let Some(tree) = decode_tree(&session.tree)
     {
         return (Ok(session.fold.finish(&session.header, &tree)), None);
