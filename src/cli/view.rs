@@ -48,6 +48,56 @@ impl<'a> SummaryView<'a> {
             size_bytes: summary.size_bytes,
         }
     }
+
+    /// Writes what its `Serialize` writes, for many of them: in less than half the time.
+    pub(super) fn write_json(&self, out: &mut Vec<u8>) {
+        // Whoever adds a field finds it missing here.
+        let Self { path, id, cwd, name, parent_session, created, modified, message_count, first_message, size_bytes } = self;
+        let texts = [
+            (&br#"{"path":"#[..], Some(&**path)),
+            (br#","id":"#, Some(id)),
+            (br#","cwd":"#, Some(cwd)),
+            (br#","name":"#, *name),
+            (br#","parentSession":"#, *parent_session),
+            (br#","created":"#, *created),
+            (br#","modified":"#, Some(&**modified)),
+        ];
+        for (key, text) in texts {
+            out.extend_from_slice(key);
+            write_json_text(out, text);
+        }
+        out.extend_from_slice(br#","messageCount":"#);
+        write_json_number(out, *message_count);
+        out.extend_from_slice(br#","firstMessage":"#);
+        write_json_text(out, *first_message);
+        out.extend_from_slice(br#","sizeBytes":"#);
+        write_json_number(out, *size_bytes);
+        out.push(b'}');
+    }
+}
+
+fn write_json_text(out: &mut Vec<u8>, text: Option<&str>) {
+    match text {
+        None => out.extend_from_slice(b"null"),
+        Some(text) if is_plain_in_json(text.as_bytes()) => {
+            out.push(b'"');
+            out.extend_from_slice(text.as_bytes());
+            out.push(b'"');
+        }
+        Some(text) => serde_json::to_writer(out, text).expect("a text is JSON, and memory takes it"),
+    }
+}
+
+fn write_json_number(out: &mut Vec<u8>, number: u64) {
+    serde_json::to_writer(out, &number).expect("a number is JSON, and memory takes it");
+}
+
+/// Whether a text is in JSON as it is. Looked at in blocks without a way out, which the compiler turns into few steps.
+fn is_plain_in_json(text: &[u8]) -> bool {
+    let is_escaped = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
+    let (blocks, rest) = text.as_chunks::<32>();
+    blocks.iter().all(|block| !block.iter().fold(false, |any, byte| any | is_escaped(*byte)))
+        && !rest.iter().fold(false, |any, byte| any | is_escaped(*byte))
 }
 
 /// A provider and a model.
@@ -207,6 +257,36 @@ mod tests {
         ] {
             let now = 1_796_029_200_000;
             assert_eq!(age(now - seconds * 1000, now, true), shown, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_summary_is_written_as_serde_writes_it() {
+        let check = |summary: &SessionSummary| {
+            let view = SummaryView::of(summary);
+            let mut written = Vec::new();
+            view.write_json(&mut written);
+            assert_eq!(String::from_utf8_lossy(&written), serde_json::to_string(&view).expect("it is JSON"));
+        };
+        check(&SessionSummary::default());
+        // Every character that may be escaped, at each place of a block.
+        for char in ('\0'..='\u{ff}').chain(['\u{2028}', '日', '👍']) {
+            for before in [0, 1, 30, 31, 32, 40] {
+                let text = format!("{}{char}{}", "x".repeat(before as usize), "y".repeat(before as usize));
+                check(&SessionSummary {
+                    path: text.clone().into(),
+                    id: (&*text).into(),
+                    cwd: (&*text).into(),
+                    name: Some((&*text).into()),
+                    parent_session: Some((&*text).into()),
+                    created: (&*text).into(),
+                    first_message: Some((&*text).into()),
+                    modified_ms: i64::from(u32::from(char)),
+                    message_count: before,
+                    size_bytes: u64::MAX - before,
+                    ..SessionSummary::default()
+                });
+            }
         }
     }
 

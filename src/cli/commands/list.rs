@@ -93,9 +93,7 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     sessions.truncate(args.limit.unwrap_or(found));
 
     if invocation.ui.is_json() {
-        invocation.ui.json_lines(&sessions, &|session, out| {
-            serde_json::to_writer(out, &SummaryView::of(session)).expect("texts and numbers are JSON, and memory takes them");
-        })?;
+        invocation.ui.json_lines(&sessions, &|session, out| SummaryView::of(session).write_json(out))?;
     } else {
         print_table(&sessions, id_columns, args.all, invocation)?;
     }
