@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
@@ -235,25 +236,27 @@ impl Ui {
         self.bytes(b"\n")
     }
 
-    /// Prints an object a line for each item, in their order; made on all cores, some hundreds at a time.
+    /// Prints lines of JSON for the positions up to `count`, in their order. `json` writes those of a few positions, and is
+    /// called on all cores.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub(super) fn json_lines<T: Sync>(&mut self, items: &[T], json: &(dyn Fn(&T, &mut Vec<u8>) + Sync)) -> Result<(), CliError> {
+    /// When they cannot be written.
+    pub(super) fn json_lines(
+        &mut self,
+        count: usize,
+        json: &(dyn Fn(Range<usize>, &mut Vec<u8>) + Sync),
+    ) -> Result<(), CliError> {
         // So many that a thread's buffer stays in its cache.
-        const ITEMS_A_PART: usize = 256;
+        const LINES_A_PART: usize = 256;
         self.clear_status();
-        let print = |part: &&[T], lines: &mut Vec<u8>| {
-            for item in *part {
-                json(item, lines);
-                lines.push(b'\n');
-            }
+        let print = |from: &usize, lines: &mut Vec<u8>| {
+            json(*from..count.min(from + LINES_A_PART), lines);
             if text::may_have_bare_in_json(lines) {
                 let escaped = text::escape_json(&String::from_utf8_lossy(lines)).into_owned();
                 *lines = escaped.into_bytes();
             }
         };
-        let parts: Vec<_> = items.chunks(ITEMS_A_PART).collect();
+        let parts: Vec<usize> = (0..count).step_by(LINES_A_PART).collect();
         write_on_all_cores(&parts, &print, &mut |lines| self.out.write_all(lines)).map_err(output_error)
     }
 

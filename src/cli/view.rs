@@ -13,7 +13,7 @@ use crate::session::context::ModelRef;
 use crate::session::entry::{Entry, format_timestamp};
 use crate::session::message::Message;
 use crate::session::stats::Tokens;
-use crate::storage::list::SessionSummary;
+use crate::storage::list::SummaryRef;
 use crate::storage::reference::entry_text;
 
 /// A session in a list.
@@ -33,24 +33,24 @@ pub(super) struct SummaryView<'a> {
 }
 
 impl<'a> SummaryView<'a> {
-    pub(super) fn of(summary: &'a SessionSummary) -> Self {
+    pub(super) fn of(summary: &SummaryRef<'a>) -> Self {
         Self {
-            // With many sessions it matters that what is text already is not copied.
+            // A path that is text, as nearly all are, is told quickest so.
             path: summary.path.to_str().map_or_else(|| summary.path.to_string_lossy(), Cow::Borrowed),
-            id: &summary.id,
-            cwd: &summary.cwd,
-            name: summary.name.as_deref(),
-            parent_session: summary.parent_session.as_deref(),
-            created: (!summary.created.is_empty()).then_some(&summary.created),
+            id: summary.id,
+            cwd: summary.cwd,
+            name: summary.name,
+            parent_session: summary.parent_session,
+            created: Some(summary.created).filter(|created| !created.is_empty()),
             modified: format_timestamp(summary.modified_ms),
             message_count: summary.message_count,
-            first_message: summary.first_message.as_deref(),
+            first_message: summary.first_message,
             size_bytes: summary.size_bytes,
         }
     }
 
-    /// Writes what its `Serialize` writes, for many of them: in less than half the time.
-    pub(super) fn write_json(&self, out: &mut Vec<u8>) {
+    /// Writes what its `Serialize` writes, and a line's end, for many of them: in less than half the time.
+    pub(super) fn write_json_line(&self, out: &mut Vec<u8>) {
         // Whoever adds a field finds it missing here.
         let Self { path, id, cwd, name, parent_session, created, modified, message_count, first_message, size_bytes } = self;
         let texts = [
@@ -72,7 +72,7 @@ impl<'a> SummaryView<'a> {
         write_json_text(out, *first_message);
         out.extend_from_slice(br#","sizeBytes":"#);
         write_json_number(out, *size_bytes);
-        out.push(b'}');
+        out.extend_from_slice(b"}\n");
     }
 }
 
@@ -235,6 +235,7 @@ pub(super) fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::list::SessionSummary;
 
     #[test]
     fn ages_are_in_words() {
@@ -263,10 +264,11 @@ mod tests {
     #[test]
     fn a_summary_is_written_as_serde_writes_it() {
         let check = |summary: &SessionSummary| {
-            let view = SummaryView::of(summary);
+            let view = SummaryView::of(&summary.borrowed());
             let mut written = Vec::new();
-            view.write_json(&mut written);
-            assert_eq!(String::from_utf8_lossy(&written), serde_json::to_string(&view).expect("it is JSON"));
+            view.write_json_line(&mut written);
+            let line = serde_json::to_string(&view).expect("it is JSON") + "\n";
+            assert_eq!(String::from_utf8_lossy(&written), line);
         };
         check(&SessionSummary::default());
         // Every character that may be escaped, at each place of a block.

@@ -28,7 +28,9 @@ use crate::storage::StorageError;
 use crate::storage::cores::map_on_all_cores;
 use crate::storage::fs::{FileMeta, Fs, OpenFor};
 use crate::storage::jsonl::{Pass, ResumePoint, visit_appended, visit_resumable};
-use crate::storage::list::{ListProgress, Listing, SessionSummary, Skipped, SummaryFold, read_all};
+use crate::storage::list::{
+    ListProgress, Listing, SessionSummary, Sessions, SessionsIn, Skipped, SummaryFold, SummaryRef, read_all,
+};
 use crate::storage::repo::{Repo, SessionFile, split_path};
 use crate::storage::store::{Store, StoreFormat, Unusable};
 use record::{Batch, FileKey, FileRecord, Found, Passed, Place, encode_records};
@@ -71,6 +73,7 @@ fn name_bytes(path: &Path) -> &[u8] {
 }
 
 /// What the cache knows of a file.
+#[derive(Debug)]
 enum Known {
     /// The record in a folder's batch is that of the file as it is. It is taken out when it is clear where it goes.
     Kept {
@@ -116,6 +119,15 @@ impl Repo {
     /// # Errors
     /// When the root cannot be read. A cache that cannot be used is no error.
     pub fn list_cached(&self, cache: &ListingCache, progress: &(dyn Fn(ListProgress) + Sync)) -> Result<Listing, StorageError> {
+        self.list_in_place(cache, progress).map(Sessions::into_listing)
+    }
+
+    /// As [`Repo::list_cached`], with the summaries left where they are kept.
+    pub(super) fn list_in_place(
+        &self,
+        cache: &ListingCache,
+        progress: &(dyn Fn(ListProgress) + Sync),
+    ) -> Result<Sessions, StorageError> {
         let started_ms = self.clock.now_ms();
         let fs = &**self.fs();
         let (files, loaded) = std::thread::scope(|scope| {
@@ -123,8 +135,10 @@ impl Repo {
             let files = self.files_and_skipped();
             (files, loading.join().unwrap_or(Err(Unusable::Unavailable)))
         });
-        let (mut files, folders_skipped) = files?;
-        let Ok((mut store, mut kept)) = loaded else { return Ok(self.list_files(files, folders_skipped, progress)) };
+        let (files, folders_skipped) = files?;
+        let Ok((mut store, mut kept)) = loaded else {
+            return Ok(Sessions(SessionsIn::Memory(self.list_files(files, folders_skipped, progress))));
+        };
 
         let folders = by_folder(&files, &mut kept);
         // What is left is of folders that are gone.
@@ -164,7 +178,8 @@ impl Repo {
             }
         }
         drop((unread, folders));
-        Ok(sorted(&mut files, known, &states, folders_skipped))
+        let batches = states.into_iter().map(|state| state.batch).collect();
+        Ok(Sessions(SessionsIn::Cache(CachedSessions::new(files, known, batches, folders_skipped))))
     }
 }
 
@@ -184,42 +199,82 @@ fn in_order_of_files(folders: &[Folder<'_>], known: Vec<Vec<Known>>) -> Vec<Know
 /// How many summaries one thread makes at a time.
 const SUMMARIES_A_THREAD: usize = 256;
 
-/// The listing of what is known of each file.
-fn sorted(files: &mut [SessionFile], mut known: Vec<Known>, states: &[FolderState], folders_skipped: Vec<Skipped>) -> Listing {
-    let mut order = Vec::with_capacity(known.len());
-    let mut skipped = Vec::new();
-    // Files are in the order of their paths.
-    for (at, known) in known.iter_mut().enumerate() {
-        match known {
-            Known::Kept { modified_ms, .. } => order.push((Reverse(*modified_ms), at)),
-            Known::Summary(summary) => order.push((Reverse(summary.modified_ms), at)),
-            reason @ Known::NoSession(_) => {
-                if let Known::NoSession(reason) = std::mem::replace(reason, Known::Gone) {
-                    skipped.push(Skipped { path: files[at].path.clone(), reason: *reason });
+/// Sessions whose summaries are in the batches of their folders, where they are not of files that were read.
+#[derive(Debug)]
+pub(super) struct CachedSessions {
+    files: Vec<SessionFile>,
+    /// What is known of each file.
+    known: Vec<Known>,
+    /// Those of the folders, where they have one.
+    batches: Vec<Option<Batch>>,
+    /// The positions of the sessions among the files, newest activity first.
+    order: Vec<(Reverse<i64>, usize)>,
+    skipped: Vec<Skipped>,
+}
+
+impl CachedSessions {
+    fn new(files: Vec<SessionFile>, mut known: Vec<Known>, batches: Vec<Option<Batch>>, folders_skipped: Vec<Skipped>) -> Self {
+        let mut order = Vec::with_capacity(known.len());
+        let mut skipped = folders_skipped;
+        // Files are in the order of their paths.
+        for (at, known) in known.iter_mut().enumerate() {
+            match known {
+                Known::Kept { modified_ms, .. } => order.push((Reverse(*modified_ms), at)),
+                Known::Summary(summary) => order.push((Reverse(summary.modified_ms), at)),
+                reason @ Known::NoSession(_) => {
+                    if let Known::NoSession(reason) = std::mem::replace(reason, Known::Gone) {
+                        skipped.push(Skipped { path: files[at].path.clone(), reason: *reason });
+                    }
+                }
+                Known::Gone | Known::Unread(_) => {}
+            }
+        }
+        order.sort_unstable();
+        Self { files, known, batches, order, skipped }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(super) fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<SummaryRef<'_>> {
+        let (_, at) = *self.order.get(at)?;
+        let file = &self.files[at];
+        match &self.known[at] {
+            Known::Kept { folder, place, .. } => {
+                let fold = self.batches[*folder].as_ref()?.session(*place)?;
+                Some(fold.finish(&*file.path, &file.meta))
+            }
+            Known::Summary(summary) => Some(SummaryRef { path: &file.path, ..summary.borrowed() }),
+            Known::NoSession(_) | Known::Gone | Known::Unread(_) => None,
+        }
+    }
+
+    pub(super) fn into_listing(self) -> Listing {
+        let Self { mut files, mut known, batches, order, skipped } = self;
+        // Summaries are large, so each is made where it stays.
+        let mut sessions = map_on_all_cores(&order, SUMMARIES_A_THREAD, &|&(_, at)| match &known[at] {
+            Known::Kept { folder, place, .. } => {
+                let record = batches[*folder].as_ref().and_then(|batch| batch.record(*place));
+                match record.map(|record| record.found) {
+                    Some(Found::Session(fold, _)) => fold.finish(PathBuf::new(), &files[at].meta),
+                    Some(Found::Empty | Found::NotASession | Found::Format4) | None => SessionSummary::default(),
                 }
             }
-            Known::Gone | Known::Unread(_) => {}
-        }
-    }
-    order.sort_unstable();
-    // Summaries are large, so each is made where it stays.
-    let mut sessions = map_on_all_cores(&order, SUMMARIES_A_THREAD, &|&(_, at)| match &known[at] {
-        Known::Kept { folder, place, .. } => {
-            let record = states[*folder].batch.as_ref().and_then(|batch| batch.record(*place));
-            match record.map(|record| record.found) {
-                Some(Found::Session(fold, _)) => fold.finish(PathBuf::new(), &files[at].meta),
-                Some(Found::Empty | Found::NotASession | Found::Format4) | None => SessionSummary::default(),
+            Known::Summary(_) | Known::NoSession(_) | Known::Gone | Known::Unread(_) => SessionSummary::default(),
+        });
+        for (session, (_, at)) in sessions.iter_mut().zip(order) {
+            if let Known::Summary(summary) = &mut known[at] {
+                *session = std::mem::take(summary);
             }
+            session.path = std::mem::take(&mut files[at].path);
         }
-        Known::Summary(_) | Known::NoSession(_) | Known::Gone | Known::Unread(_) => SessionSummary::default(),
-    });
-    for (session, (_, at)) in sessions.iter_mut().zip(order) {
-        if let Known::Summary(summary) = &mut known[at] {
-            *session = std::mem::take(summary);
-        }
-        session.path = std::mem::take(&mut files[at].path);
+        Listing { sessions, skipped }
     }
-    Listing { sessions, skipped: folders_skipped.into_iter().chain(skipped).collect() }
 }
 
 /// How near to the time of reading a change is too near to be told from one just after. The coarsest file systems count

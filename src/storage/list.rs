@@ -27,27 +27,27 @@ const FIRST_MESSAGE_BYTES: usize = 4_000;
 /// text would be most of the work of a list.
 pub type SharedText = arcstr::Substr;
 
-/// What a list shows of one session.
+/// What a list shows of one session. It may borrow its path and texts, see [`SummaryRef`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SessionSummary {
+pub struct SessionSummary<P = PathBuf, T = SharedText> {
     /// The file.
-    pub path: PathBuf,
+    pub path: P,
     /// The session's id, unchecked.
-    pub id: SharedText,
+    pub id: T,
     /// The folder that it works in.
-    pub cwd: SharedText,
+    pub cwd: T,
     /// Its name.
-    pub name: Option<SharedText>,
+    pub name: Option<T>,
     /// The file that it was forked from.
-    pub parent_session: Option<SharedText>,
+    pub parent_session: Option<T>,
     /// When it was created, ISO 8601 as in the header.
-    pub created: SharedText,
+    pub created: T,
     /// The latest real activity, in Unix milliseconds.
     pub modified_ms: i64,
     /// How many `message` entries it has, on all branches.
     pub message_count: u64,
     /// The text of the first user message, at most 4,000 bytes of it.
-    pub first_message: Option<SharedText>,
+    pub first_message: Option<T>,
     /// The size of the file.
     pub size_bytes: u64,
     /// How many ends of conversation its tree has.
@@ -56,6 +56,30 @@ pub struct SessionSummary {
     pub has_conversation: bool,
     /// Lines that could not be read as they should.
     pub damaged_lines: u64,
+}
+
+/// A summary that is looked at where it is kept.
+pub type SummaryRef<'a> = SessionSummary<&'a Path, &'a str>;
+
+impl SessionSummary {
+    /// The same, borrowed.
+    pub fn borrowed(&self) -> SummaryRef<'_> {
+        SessionSummary {
+            path: &self.path,
+            id: &self.id,
+            cwd: &self.cwd,
+            name: self.name.as_deref(),
+            parent_session: self.parent_session.as_deref(),
+            created: &self.created,
+            modified_ms: self.modified_ms,
+            message_count: self.message_count,
+            first_message: self.first_message.as_deref(),
+            size_bytes: self.size_bytes,
+            branches: self.branches,
+            has_conversation: self.has_conversation,
+            damaged_lines: self.damaged_lines,
+        }
+    }
 }
 
 /// A file that is in the folder and is no session, or a folder that cannot be read.
@@ -74,6 +98,61 @@ pub struct Listing {
     pub sessions: Vec<SessionSummary>,
     /// What was left out.
     pub skipped: Vec<Skipped>,
+}
+
+/// A [`Listing`] whose summaries are left where they are kept, for who looks at each of many once.
+#[derive(Debug)]
+pub struct Sessions(pub(super) SessionsIn);
+
+/// Where summaries are kept.
+#[derive(Debug)]
+pub(super) enum SessionsIn {
+    Memory(Listing),
+    #[cfg(feature = "search")]
+    Cache(super::index::CachedSessions),
+}
+
+impl Sessions {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            SessionsIn::Memory(listing) => listing.sessions.len(),
+            #[cfg(feature = "search")]
+            SessionsIn::Cache(cached) => cached.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One of them, by its position from 0, newest activity first. Each look costs the reading of a record.
+    pub fn get(&self, at: usize) -> Option<SummaryRef<'_>> {
+        match &self.0 {
+            SessionsIn::Memory(listing) => listing.sessions.get(at).map(SessionSummary::borrowed),
+            #[cfg(feature = "search")]
+            SessionsIn::Cache(cached) => cached.get(at),
+        }
+    }
+
+    /// What was left out.
+    pub fn skipped(&self) -> &[Skipped] {
+        match &self.0 {
+            SessionsIn::Memory(listing) => &listing.skipped,
+            #[cfg(feature = "search")]
+            SessionsIn::Cache(cached) => cached.skipped(),
+        }
+    }
+
+    /// The summaries themselves.
+    pub fn into_listing(self) -> Listing {
+        match self.0 {
+            SessionsIn::Memory(listing) => listing,
+            #[cfg(feature = "search")]
+            SessionsIn::Cache(cached) => cached.into_listing(),
+        }
+    }
 }
 
 /// How far a listing is.
@@ -100,11 +179,19 @@ impl Repo {
     /// # Errors
     /// When the root cannot be read.
     pub fn sessions(&self, progress: &(dyn Fn(ListProgress) + Sync)) -> Result<Listing, StorageError> {
+        self.sessions_in_place(progress).map(Sessions::into_listing)
+    }
+
+    /// As [`Repo::sessions`], with the summaries left where they are kept.
+    ///
+    /// # Errors
+    /// When the root cannot be read.
+    pub fn sessions_in_place(&self, progress: &(dyn Fn(ListProgress) + Sync)) -> Result<Sessions, StorageError> {
         #[cfg(feature = "search")]
         if let Some(cache) = &self.cache {
-            return self.list_cached(cache, progress);
+            return self.list_in_place(cache, progress);
         }
-        self.list(progress)
+        self.list(progress).map(|listing| Sessions(SessionsIn::Memory(listing)))
     }
 
     /// The summary of the session in `path`, whose id is `id`, and its forks: the sessions of the root whose parent it is, by
@@ -238,18 +325,37 @@ pub(super) fn damaged_lines<'a>(damage: impl IntoIterator<Item = &'a Damage>) ->
 
 /// What a pass over a file adds up to; all that a summary says and `stat` does not.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct SummaryFold {
-    pub id: SharedText,
-    pub cwd: SharedText,
-    pub parent_session: Option<SharedText>,
-    pub created: SharedText,
-    pub name: Option<SharedText>,
+pub(super) struct SummaryFold<T = SharedText> {
+    pub id: T,
+    pub cwd: T,
+    pub parent_session: Option<T>,
+    pub created: T,
+    pub name: Option<T>,
     pub message_count: u64,
-    pub first_message: Option<SharedText>,
+    pub first_message: Option<T>,
     pub activity_ms: Option<i64>,
     pub has_conversation: bool,
     pub branches: u64,
     pub damaged_lines: u64,
+}
+
+impl<T> SummaryFold<T> {
+    /// The same with other texts.
+    pub(super) fn map<U>(self, mut text: impl FnMut(T) -> U) -> SummaryFold<U> {
+        SummaryFold {
+            id: text(self.id),
+            cwd: text(self.cwd),
+            parent_session: self.parent_session.map(&mut text),
+            created: text(self.created),
+            name: self.name.map(&mut text),
+            message_count: self.message_count,
+            first_message: self.first_message.map(&mut text),
+            activity_ms: self.activity_ms,
+            has_conversation: self.has_conversation,
+            branches: self.branches,
+            damaged_lines: self.damaged_lines,
+        }
+    }
 }
 
 impl SummaryFold {
@@ -305,9 +411,11 @@ impl SummaryFold {
             self.first_message = text.map(|text| cut_to_bytes(text).into());
         }
     }
+}
 
-    pub(super) fn finish(self, path: PathBuf, meta: &FileMeta) -> SessionSummary {
-        let modified_ms = self.activity_ms.or_else(|| parse_timestamp_ms(&self.created));
+impl<T: AsRef<str>> SummaryFold<T> {
+    pub(super) fn finish<P>(self, path: P, meta: &FileMeta) -> SessionSummary<P, T> {
+        let modified_ms = self.activity_ms.or_else(|| parse_timestamp_ms(self.created.as_ref()));
         SessionSummary {
             path,
             id: self.id,
@@ -315,7 +423,7 @@ impl SummaryFold {
             name: self.name,
             parent_session: self.parent_session,
             created: self.created,
-            modified_ms: modified_ms.unwrap_or(i64::try_from(meta.modified_ns / 1_000_000).unwrap_or_default()),
+            modified_ms: modified_ms.unwrap_or_else(|| i64::try_from(meta.modified_ns / 1_000_000).unwrap_or_default()),
             message_count: self.message_count,
             first_message: self.first_message,
             size_bytes: meta.len,

@@ -6,6 +6,7 @@
 //! - Without a terminal ids are whole, times are dates and nothing is cut.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::cli::Outcome;
 use crate::cli::error::CliError;
@@ -14,8 +15,8 @@ use crate::cli::invocation::Invocation;
 use crate::cli::text::{cut, cut_start, one_line, one_line_start, pad, width};
 use crate::cli::ui::Look;
 use crate::cli::view::{PIPE_COLUMNS, SummaryView, age, count, path_text};
-use crate::storage::list::{Listing, SessionSummary};
-use crate::storage::repo::id_in_file_name;
+use crate::storage::list::{Listing, SessionSummary, Sessions, Skipped, SummaryRef};
+use crate::storage::repo::{Repo, id_in_file_name};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,10 +67,19 @@ enum SortBy {
 
 pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let repo = invocation.repo()?;
-    let Listing { mut sessions, skipped } = {
+    let sessions = {
         let progress = invocation.ui.progress();
-        repo.sessions(&|step| progress.show("reading sessions", step.done as u64, step.total as u64))?
+        repo.sessions_in_place(&|step| progress.show("reading sessions", step.done as u64, step.total as u64))?
     };
+    // All of them as they come need not be taken out to be sorted or compared.
+    if invocation.ui.is_json() && args.all && args.limit.is_none() && args.sort == SortBy::Modified {
+        let counts = print_all(&sessions, args, invocation)?;
+        tell(args, &counts, sessions.skipped(), &repo, "", invocation);
+        // To free a hundred thousand of them takes longer than to print what is shown of some.
+        std::mem::forget(sessions);
+        return Ok(Outcome::Done);
+    }
+    let Listing { mut sessions, skipped } = sessions.into_listing();
     // Without a terminal ids are whole, and nobody has to sort them all.
     let id_columns =
         if invocation.ui.columns().is_some() && !invocation.ui.is_json() { short_id_len(&sessions) } else { usize::MAX };
@@ -80,24 +90,85 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         let mut same = SameFolder::new(&repo, &here);
         sessions.retain(|session| same.is(&session.cwd));
     }
-    if args.named {
-        sessions.retain(|session| session.name.is_some());
-    }
-    let before = sessions.len();
-    if !args.empty {
-        sessions.retain(|session| session.has_conversation);
-    }
-    let hidden = before - sessions.len();
+    let mut counts = Counts::default();
+    sessions.retain(|session| counts.add(args, &session.borrowed()));
     sort(&mut sessions, args.sort);
-    let found = sessions.len();
-    sessions.truncate(args.limit.unwrap_or(found));
+    sessions.truncate(args.limit.unwrap_or(sessions.len()));
+    counts.shown = sessions.len();
+    counts.damaged = sessions.iter().filter(|session| session.damaged_lines > 0).count();
 
     if invocation.ui.is_json() {
-        invocation.ui.json_lines(&sessions, &|session, out| SummaryView::of(session).write_json(out))?;
+        invocation.ui.json_lines(sessions.len(), &|range, out| {
+            for session in &sessions[range] {
+                SummaryView::of(&session.borrowed()).write_json_line(out);
+            }
+        })?;
     } else {
         print_table(&sessions, id_columns, args.all, invocation)?;
     }
+    tell(args, &counts, &skipped, &repo, &here, invocation);
+    // To free a hundred thousand sessions one by one takes longer than to print what is shown of them.
+    std::mem::forget(sessions);
+    Ok(Outcome::Done)
+}
 
+/// How many sessions of a list are what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    /// Those that were asked for.
+    found: usize,
+    /// Of these, those that are shown.
+    shown: usize,
+    /// Of these, those with damaged lines.
+    damaged: usize,
+    /// Those that are left out because nobody spoke.
+    hidden: usize,
+}
+
+impl Counts {
+    /// Counts a session; whether it is one that was asked for.
+    fn add(&mut self, args: &ListArgs, session: &SummaryRef<'_>) -> bool {
+        if args.named && session.name.is_none() {
+            return false;
+        }
+        if !args.empty && !session.has_conversation {
+            self.hidden += 1;
+            return false;
+        }
+        self.found += 1;
+        self.shown += 1;
+        self.damaged += usize::from(session.damaged_lines > 0);
+        true
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            found: self.found + other.found,
+            shown: self.shown + other.shown,
+            damaged: self.damaged + other.damaged,
+            hidden: self.hidden + other.hidden,
+        }
+    }
+}
+
+/// Prints all sessions as JSON, in their order.
+fn print_all(sessions: &Sessions, args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Counts, CliError> {
+    let counts = Mutex::new(Counts::default());
+    invocation.ui.json_lines(sessions.len(), &|range, out| {
+        let mut counts_here = Counts::default();
+        for session in range.filter_map(|at| sessions.get(at)) {
+            if counts_here.add(args, &session) {
+                SummaryView::of(&session).write_json_line(out);
+            }
+        }
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts = counts.plus(counts_here);
+    })?;
+    Ok(counts.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Tells what is not in the list.
+fn tell(args: &ListArgs, counts: &Counts, skipped: &[Skipped], repo: &Repo, here: &str, invocation: &mut Invocation<'_>) {
     let ui = &mut *invocation.ui;
     for skip in skipped.iter().filter(|_| ui.is_verbose()).collect::<Vec<_>>() {
         ui.note(&format!("left out: {}", CliError::reason(&skip.reason)));
@@ -106,30 +177,26 @@ pub(super) fn run(args: &ListArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         let files = count(skipped.len() as u64, "file is no session and was", "files are no sessions and were");
         ui.note(&format!("{files} left out (-v tells why)"));
     }
-    let damaged = sessions.iter().filter(|session| session.damaged_lines > 0).count() as u64;
-    if damaged > 0 {
-        let what = count(damaged, "session has lines", "sessions have lines");
+    if counts.damaged > 0 {
+        let what = count(counts.damaged as u64, "session has lines", "sessions have lines");
         ui.note(&format!("{what} that cannot be read as they should (pi-sessions check tells which)"));
     }
-    if hidden > 0 {
+    if counts.hidden > 0 {
         ui.note(&format!(
             "{} hidden (--empty shows them)",
-            count(hidden as u64, "session without a message is", "sessions without a message are")
+            count(counts.hidden as u64, "session without a message is", "sessions without a message are")
         ));
     }
-    if sessions.len() < found {
-        ui.note(&format!("{} of {} are shown (--limit)", sessions.len(), count(found as u64, "session", "sessions")));
+    if counts.shown < counts.found {
+        ui.note(&format!("{} of {} are shown (--limit)", counts.shown, count(counts.found as u64, "session", "sessions")));
     }
-    if found == 0 && hidden == 0 {
+    if counts.found == 0 && counts.hidden == 0 {
         let what = if args.named { "no session with a name" } else { "no session" };
         match args.all {
             true => ui.note(&format!("{what} in {}", repo.root().display())),
             false => ui.note(&format!("{what} works in this folder (--all shows those of all folders): {here}")),
         }
     }
-    // To free a hundred thousand sessions one by one takes longer than to print what is shown of them.
-    std::mem::forget(sessions);
-    Ok(Outcome::Done)
 }
 
 fn sort(sessions: &mut [SessionSummary], by: SortBy) {

@@ -68,7 +68,7 @@ pub(super) fn run(args: &ShowArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     let facts = Facts::of(&session, &repo)?;
     if invocation.ui.is_json() {
         invocation.ui.json(&View {
-            summary: SummaryView::of(&facts.summary),
+            summary: SummaryView::of(&facts.summary.borrowed()),
             version: known_version(&session),
             model: facts.state.model.as_ref().map(|model| ModelView::of(Some(model))),
             thinking_level: &facts.state.thinking_level,

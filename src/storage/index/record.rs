@@ -67,9 +67,9 @@ impl FileKey {
 /// What a file turned out to be.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are sessions")]
-pub(super) enum Found {
+pub(super) enum Found<T = SharedText> {
     /// A session.
-    Session(SummaryFold, Option<ResumePoint>),
+    Session(SummaryFold<T>, Option<ResumePoint>),
     /// A file without bytes or with blanks.
     Empty,
     /// Something else.
@@ -177,27 +177,6 @@ pub(super) struct Passed {
     pub activity_ms: Option<i64>,
 }
 
-/// What a text of a record is: where in the texts, if at all.
-type TextAt = Option<Range<usize>>;
-
-/// A [`SummaryFold`] whose texts are still in the batch.
-struct FoldAt {
-    texts: [TextAt; 6],
-    message_count: u64,
-    activity_ms: Option<i64>,
-    has_conversation: bool,
-    branches: u64,
-    damaged_lines: u64,
-}
-
-/// As [`Found`].
-enum FoundAt {
-    Session(FoldAt, Option<ResumePoint>),
-    Empty,
-    NotASession,
-    Format4,
-}
-
 impl Batch {
     /// `None` when the bytes are not as they were written.
     pub fn read(bytes: &[u8]) -> Option<Self> {
@@ -225,42 +204,32 @@ impl Batch {
         let mut records = self.records_from(place);
         let key = FileKey::decode(&mut records.numbers)?;
         let found = match records.found()? {
-            FoundAt::Session(fold, resume) => Found::Session(self.fold(fold)?, resume),
-            FoundAt::Empty => Found::Empty,
-            FoundAt::NotASession => Found::NotASession,
-            FoundAt::Format4 => Found::Format4,
+            Found::Session(fold, resume) => Found::Session(fold.map(|range| self.texts.substr(range)), resume),
+            Found::Empty => Found::Empty,
+            Found::NotASession => Found::NotASession,
+            Found::Format4 => Found::Format4,
         };
         Some(FileRecord { key, found })
+    }
+
+    /// What is known of the session at a place that was passed.
+    pub fn session(&self, place: Place) -> Option<SummaryFold<&str>> {
+        let mut records = self.records_from(place);
+        FileKey::decode(&mut records.numbers)?;
+        match records.found()? {
+            Found::Session(fold, _) => Some(fold.map(|range| self.texts.get(range).unwrap_or_default())),
+            Found::Empty | Found::NotASession | Found::Format4 => None,
+        }
     }
 
     fn records_from(&self, place: Place) -> Records<'_> {
         let numbers = Reader(self.numbers.get(place.numbers..).unwrap_or_default());
         Records { batch: self, numbers, at: place.texts }
     }
-
-    fn fold(&self, fold: FoldAt) -> Option<SummaryFold> {
-        let FoldAt { texts, message_count, activity_ms, has_conversation, branches, damaged_lines } = fold;
-        let [id, cwd, parent_session, created, name, first_message] =
-            texts.map(|text| text.map(|range| self.texts.substr(range)));
-        let (id, cwd, created) = (id?, cwd?, created?);
-        Some(SummaryFold {
-            id,
-            cwd,
-            parent_session,
-            created,
-            name,
-            message_count,
-            first_message,
-            activity_ms,
-            has_conversation,
-            branches,
-            damaged_lines,
-        })
-    }
 }
 
 impl<'a> Records<'a> {
-    fn text(&mut self) -> Option<TextAt> {
+    fn text(&mut self) -> Option<Option<Range<usize>>> {
         let Some(len) = self.numbers.number()?.checked_sub(1) else { return Some(None) };
         let end = self.at.checked_add(usize::try_from(len).ok()?)?;
         // Looked at here because to take out what is no text panics.
@@ -270,7 +239,7 @@ impl<'a> Records<'a> {
         Some(Some(std::mem::replace(&mut self.at, end)..end))
     }
 
-    fn found(&mut self) -> Option<FoundAt> {
+    fn found(&mut self) -> Option<Found<Range<usize>>> {
         Some(match self.numbers.byte()? {
             0 => {
                 let fold = self.fold()?;
@@ -283,25 +252,30 @@ impl<'a> Records<'a> {
                 } else {
                     None
                 };
-                FoundAt::Session(fold, resume)
+                Found::Session(fold, resume)
             }
-            1 => FoundAt::Empty,
-            2 => FoundAt::NotASession,
-            3 => FoundAt::Format4,
+            1 => Found::Empty,
+            2 => Found::NotASession,
+            3 => Found::Format4,
             _ => return None,
         })
     }
 
-    fn fold(&mut self) -> Option<FoldAt> {
-        let (id, cwd, parent_session) = (Some(self.text()??), Some(self.text()??), self.text()?);
-        let (created, name, first_message) = (Some(self.text()??), self.text()?, self.text()?);
+    fn fold(&mut self) -> Option<SummaryFold<Range<usize>>> {
+        let (id, cwd, parent_session) = (self.text()??, self.text()??, self.text()?);
+        let (created, name, first_message) = (self.text()??, self.text()?, self.text()?);
         let input = &mut self.numbers;
         let message_count = input.number()?;
         let has_activity = input.flag()?;
         let activity_ms = i64::from_le_bytes(input.array()?);
-        Some(FoldAt {
-            texts: [id, cwd, parent_session, created, name, first_message],
+        Some(SummaryFold {
+            id,
+            cwd,
+            parent_session,
+            created,
+            name,
             message_count,
+            first_message,
             activity_ms: has_activity.then_some(activity_ms),
             has_conversation: input.flag()?,
             branches: input.number()?,
@@ -318,8 +292,8 @@ impl<'a> Iterator for Records<'a> {
         let place = Place { numbers: self.batch.numbers.len() - self.numbers.0.len(), texts: self.at };
         let key = FileKey::decode(&mut self.numbers)?;
         let activity_ms = match self.found()? {
-            FoundAt::Session(fold, _) => fold.activity_ms,
-            FoundAt::Empty | FoundAt::NotASession | FoundAt::Format4 => None,
+            Found::Session(fold, _) => fold.activity_ms,
+            Found::Empty | Found::NotASession | Found::Format4 => None,
         };
         Some((name, Passed { key, place, activity_ms }))
     }
