@@ -31,7 +31,7 @@ use crate::storage::jsonl::{Pass, ResumePoint, visit_appended, visit_resumable};
 use crate::storage::list::{
     ListProgress, Listing, SessionSummary, Sessions, SessionsIn, Skipped, SummaryFold, SummaryRef, read_all,
 };
-use crate::storage::repo::{Repo, SessionFile, split_path};
+use crate::storage::repo::{Repo, SessionFile, Walk, split_path};
 use crate::storage::store::{Store, StoreFormat, Unusable};
 use record::{Batch, FileKey, FileRecord, Found, Passed, Place, encode_records};
 
@@ -130,17 +130,17 @@ impl Repo {
     ) -> Result<Sessions, StorageError> {
         let started_ms = self.clock.now_ms();
         let fs = &**self.fs();
-        let (files, loaded) = std::thread::scope(|scope| {
+        let (walk, loaded) = std::thread::scope(|scope| {
             let loading = scope.spawn(|| load(fs, &cache.folder, self.root()));
-            let files = self.files_and_skipped();
-            (files, loading.join().unwrap_or(Err(Unusable::Unavailable)))
+            let walk = self.walk();
+            (walk, loading.join().unwrap_or(Err(Unusable::Unavailable)))
         });
-        let (files, folders_skipped) = files?;
+        let Walk { files, runs, skipped: folders_skipped } = walk?;
         let Ok((mut store, mut kept)) = loaded else {
             return Ok(Sessions(SessionsIn::Memory(self.list_files(files, folders_skipped, progress))));
         };
 
-        let folders = by_folder(&files, &mut kept);
+        let folders = by_folder(&files, runs, &mut kept);
         // What is left is of folders that are gone.
         let gone: Vec<Vec<u8>> = kept.into_keys().collect();
 
@@ -337,15 +337,10 @@ struct FolderState {
 }
 
 /// Groups files by folder, and takes what is kept of these.
-fn by_folder<'a>(files: &'a [SessionFile], kept: &mut HashMap<Vec<u8>, Kept>) -> Vec<Folder<'a>> {
+fn by_folder<'a>(files: &'a [SessionFile], runs: Vec<Range<usize>>, kept: &mut HashMap<Vec<u8>, Kept>) -> Vec<Folder<'a>> {
     let mut folders: BTreeMap<&[u8], Vec<Range<usize>>> = BTreeMap::new();
-    let mut at = 0;
-    while at < files.len() {
-        // Neighbours are mostly of one folder, so there is no look at the map for each file.
-        let folder = folder_bytes(&files[at].path);
-        let run = files[at..].iter().take_while(|file| folder_bytes(&file.path) == folder).count();
-        folders.entry(folder).or_default().push(at..at + run);
-        at += run;
+    for run in runs {
+        folders.entry(folder_bytes(&files[run.start].path)).or_default().push(run);
     }
     let folder = |(index, (path, runs))| Folder { path, index, runs, kept: Mutex::new(kept.remove(path).unwrap_or_default()) };
     folders.into_iter().enumerate().map(folder).collect()

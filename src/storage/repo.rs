@@ -13,6 +13,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -93,6 +94,18 @@ pub struct SessionFile {
     pub path: PathBuf,
     /// What `stat` tells.
     pub meta: FileMeta,
+}
+
+/// What is in a root.
+#[derive(Debug)]
+pub(super) struct Walk {
+    /// The files, sorted by the bytes of their paths.
+    pub files: Vec<SessionFile>,
+    /// Where files of one folder follow each other. A folder may have several runs.
+    #[cfg_attr(not(feature = "search"), expect(dead_code, reason = "the listing cache groups by folder"))]
+    pub runs: Vec<Range<usize>>,
+    /// The folders that cannot be read.
+    pub skipped: Vec<Skipped>,
 }
 
 impl Repo {
@@ -263,33 +276,51 @@ impl Repo {
 
     /// As [`Repo::files`], with the folders that cannot be read.
     pub(super) fn files_and_skipped(&self) -> Result<(Vec<SessionFile>, Vec<Skipped>), StorageError> {
+        self.walk().map(|walk| (walk.files, walk.skipped))
+    }
+
+    /// As [`Repo::files`], with what is known beside them.
+    pub(super) fn walk(&self) -> Result<Walk, StorageError> {
         let (mut files, mut linked, mut skipped) = (Vec::<SessionFile>::new(), Vec::new(), Vec::new());
-        let mut folders = vec![self.root.clone()];
+        let mut runs = Vec::new();
+        // Each with its path without links, where that is known.
+        let mut folders = vec![(self.root.clone(), None)];
         let mut seen = HashSet::new();
         // A root holds folders of files; what lies deeper is no session of it.
         for _depth in 0..2 {
             let (mut unread, mut failed) = (Vec::new(), Vec::new());
-            for folder in std::mem::take(&mut folders) {
-                match self.fs.canonicalize(&folder) {
-                    Ok(real) if seen.insert(real.clone()) => unread.push(folder),
+            for (folder, real) in std::mem::take(&mut folders) {
+                match real.map_or_else(|| self.fs.canonicalize(&folder), Ok) {
+                    Ok(real) if seen.insert(real.clone()) => unread.push((folder, real)),
                     Ok(_) => {}
                     Err(error) => failed.push((StorageError::io("read the folder", &folder, error), folder)),
                 }
             }
+            // So the paths of all files are in order without being sorted.
+            let with_separator =
+                |folder: &Path| [folder.as_os_str().as_encoded_bytes(), std::path::MAIN_SEPARATOR_STR.as_bytes()].concat();
+            unread.sort_by_cached_key(|(folder, _)| with_separator(folder));
             let mut links = Vec::new();
-            let read = map_on_all_cores(&unread, 1, &|folder| self.read_folder(folder));
-            for (folder, items) in unread.into_iter().zip(read) {
-                match items {
-                    Ok(items) => {
-                        for FolderItem { path, kind, meta } in items {
-                            match (kind, meta) {
-                                (FileKind::Folder, _) => folders.push(path),
-                                (FileKind::File, Some(meta)) => files.push(SessionFile { path, meta }),
-                                (FileKind::File | FileKind::Link | FileKind::Other, _) => links.push(path),
+            let mut read = map_on_all_cores(&unread, 1, &|(folder, _)| self.read_folder(folder));
+            files.reserve(read.iter().flatten().map(|(files, _)| files.len()).sum());
+            for ((folder, real), contents) in unread.into_iter().zip(&mut read) {
+                match contents {
+                    Ok((of_folder, others)) => {
+                        let start = files.len();
+                        files.append(of_folder);
+                        runs.extend((start < files.len()).then_some(start..files.len()));
+                        for FolderItem { path, kind, .. } in others.drain(..) {
+                            match kind {
+                                FileKind::Folder => {
+                                    // Where this is no link, there is nothing to ask for.
+                                    let real = path.file_name().map(|name| real.join(name));
+                                    folders.push((path, real));
+                                }
+                                FileKind::File | FileKind::Link | FileKind::Other => links.push(path),
                             }
                         }
                     }
-                    Err(reason) => failed.push((reason, folder)),
+                    Err(reason) => failed.push((std::mem::replace(reason, StorageError::NotFound(PathBuf::new())), folder)),
                 }
             }
             for (reason, folder) in failed {
@@ -306,34 +337,47 @@ impl Repo {
                 let Some(meta) = meta else { continue };
                 match meta.kind {
                     FileKind::File if is_session_name(&path) => linked.push(SessionFile { path, meta }),
-                    FileKind::Folder => folders.push(path),
+                    FileKind::Folder => folders.push((path, None)),
                     FileKind::File | FileKind::Link | FileKind::Other => {}
                 }
             }
         }
         // So it is with the ways to one file.
-        if !linked.is_empty() {
+        let has_links = !linked.is_empty();
+        if has_links {
             linked.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
             let mut known: HashSet<(u64, u64)> = files.iter().map(|file| file.meta.identity).collect();
             files.extend(linked.into_iter().filter(|file| file.meta.identity == (0, 0) || known.insert(file.meta.identity)));
         }
-        // Comparing paths part by part costs several times as much. They come in long runs, mostly in one.
-        files.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+        // Comparing paths part by part costs several times as much, and with many files even to look at each path shows.
+        let path = |at: usize| files[at].path.as_os_str();
+        if has_links || !runs.windows(2).all(|pair| path(pair[0].end - 1) < path(pair[1].start)) {
+            files.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+            runs = files.chunk_by(|a, b| split_path(&a.path).0 == split_path(&b.path).0).fold(Vec::new(), |mut runs, run| {
+                let start = runs.last().map_or(0, |run: &Range<usize>| run.end);
+                runs.push(start..start + run.len());
+                runs
+            });
+        }
         skipped.sort_by(|a: &Skipped, b| a.path.cmp(&b.path));
-        Ok((files, skipped))
+        Ok(Walk { files, runs, skipped })
     }
 
-    /// What may be of interest in a folder: folders, links, and files that are named like sessions. Sorted by name.
-    fn read_folder(&self, folder: &Path) -> Result<Vec<FolderItem>, StorageError> {
+    /// What may be of interest in a folder: files that are named like sessions, sorted by name; and folders and links, also
+    /// sorted by name.
+    fn read_folder(&self, folder: &Path) -> Result<(Vec<SessionFile>, Vec<FolderItem>), StorageError> {
         let items = self.fs.read_dir_files(folder, &is_of_interest);
-        let mut items = items.map_err(|source| StorageError::io("read the folder", folder, source))?;
-        // All paths begin with the folder's.
-        let skip = folder.as_os_str().len();
-        items.sort_unstable_by(|a, b| {
-            let [a, b] = [a, b].map(|item| item.path.as_os_str().as_encoded_bytes().get(skip..));
-            a.cmp(&b)
-        });
-        Ok(items)
+        let items = items.map_err(|source| StorageError::io("read the folder", folder, source))?;
+        let (mut files, mut others) = (Vec::with_capacity(items.len()), Vec::new());
+        for item in items {
+            match (item.kind, item.meta) {
+                (FileKind::File, Some(meta)) => files.push(SessionFile { path: item.path, meta }),
+                (FileKind::File | FileKind::Folder | FileKind::Link | FileKind::Other, _) => others.push(item),
+            }
+        }
+        sort_by_name(&mut files, folder, |file| &file.path);
+        sort_by_name(&mut others, folder, |item| &item.path);
+        Ok((files, others))
     }
 
     /// The file of the session with this id, by its header; the file's name tells where to look first.
@@ -418,6 +462,31 @@ impl Repo {
         let meta = self.fs.link_metadata(path).map_err(|source| StorageError::io("read", path, source))?;
         if meta.kind == FileKind::Link { Err(StorageError::IsALink(path.to_owned())) } else { Ok(()) }
     }
+}
+
+/// Sorts what is in one folder by the bytes of its paths.
+fn sort_by_name<T>(items: &mut [T], folder: &Path, path: impl Fn(&T) -> &Path) {
+    // All paths begin with the folder's.
+    let skip = folder.as_os_str().len();
+    fn name_of(path: &Path, skip: usize) -> &[u8] {
+        path.as_os_str().as_encoded_bytes().get(skip..).unwrap_or_default()
+    }
+    let Some((first, rest)) = items.split_first() else { return };
+    let first = name_of(path(first), skip);
+    let shared = rest.iter().fold(first.len(), |shared, item| {
+        let name = name_of(path(item), skip);
+        first[..shared].iter().zip(name).position(|(a, b)| a != b).unwrap_or(shared.min(name.len()))
+    });
+    // The names of sessions begin with their times, so that eight bytes behind what all share put most in order. What is in
+    // order is then only looked through.
+    items.sort_by_cached_key(|item| {
+        let name = name_of(path(item), skip).get(shared..).unwrap_or_default();
+        let mut start = [0; 8];
+        let len = name.len().min(8);
+        start[..len].copy_from_slice(&name[..len]);
+        u64::from_be_bytes(start)
+    });
+    items.sort_by(|a, b| name_of(path(a), skip).cmp(name_of(path(b), skip)));
 }
 
 /// The folder and the name of a file, as bytes. Taking a path apart by components costs a good deal more.

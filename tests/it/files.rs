@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pi_sessions::session::entry::{EntryKind, Header, SessionId, SessionInfo};
 use pi_sessions::storage::check::{FaultKind, check_file};
 use pi_sessions::storage::fork::{ForkOptions, ForkWhat};
-use pi_sessions::storage::fs::{Fs, StdFs};
+use pi_sessions::storage::fs::{FileKind, Fs, StdFs};
 use pi_sessions::storage::handle::Session;
 use pi_sessions::storage::jsonl::follow::Follower;
 use pi_sessions::storage::jsonl::{JsonlStorage, write_unsaved};
@@ -168,6 +168,68 @@ fn symlinked_folders_are_followed_once_and_loops_end() {
     let link = other.path().join("link");
     symlink(root.path(), &link).expect("a link");
     assert!(repo.same_cwd(&link.to_string_lossy(), &root.path().to_string_lossy()));
+}
+
+#[test]
+fn files_come_in_the_order_of_the_bytes_of_their_paths() {
+    let root = tempfile::tempdir().expect("a folder");
+    // Of the folders, `a-b` comes before `a` with what is in it; the long names differ late, and some only behind eight
+    // bytes that they share.
+    let names = ["a/x.jsonl", "a/x-2.jsonl", "a/x.2.jsonl", "a-b/x.jsonl", "ab/x.jsonl", "b/2026-01-01T00-00-00-000Z_1.jsonl"];
+    let more = ["b/2026-01-01T00-00-00-000Z_10.jsonl", "b/2026-01-01T00-00-00-000Z_2.jsonl", "b/2.jsonl", "b/日本.jsonl"];
+    let late = ["c/shared-12345678-b.jsonl", "c/shared-12345678-a.jsonl", "c/shared-1.jsonl", "c/shared-12345677-c.jsonl"];
+    let at_the_top = ["aa.jsonl", "a.jsonl", "b-.jsonl", "z.jsonl"];
+    let check = |names: &[&str]| {
+        for name in names {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, "").expect("a file");
+        }
+        let files: Vec<_> = repo(root.path()).files().expect("a root").into_iter().map(|file| file.path).collect();
+        let mut sorted = files.clone();
+        sorted.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
+        assert_eq!(files, sorted);
+        files.len()
+    };
+    let nested = [&names[..], &more, &late].concat();
+    assert_eq!(check(&nested), nested.len());
+    assert_eq!(check(&at_the_top), nested.len() + at_the_top.len());
+}
+
+#[test]
+fn what_is_in_a_folder_is_what_its_paths_tell() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let root = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| root.path().join(name);
+    // More than one thread asks for.
+    (0..4_100).for_each(|number| fs::write(at(&format!("{number}.jsonl")), "x").expect("a file"));
+    fs::write(at("unwanted"), "").expect("a file");
+    fs::write(root.path().join(std::ffi::OsStr::from_bytes(b"not text \xff.jsonl")), "longer").expect("a file");
+    fs::set_permissions(at("7.jsonl"), fs::Permissions::from_mode(0o640)).expect("a mode");
+    // Before the epoch.
+    let old = std::time::UNIX_EPOCH - std::time::Duration::new(5, 3);
+    fs::File::options().write(true).open(at("8.jsonl")).and_then(|file| file.set_modified(old)).expect("a time");
+    fs::create_dir(at("folder")).expect("a folder");
+    symlink(at("7.jsonl"), at("link.jsonl")).expect("a link");
+    symlink("nothing", at("dangling.jsonl")).expect("a link to nothing");
+    // A folder with a separator at its end, too.
+    for folder in [root.path().to_owned(), at("")] {
+        let wanted = |name: &Path| name != "unwanted";
+        let mut items = StdFs.read_dir_files(&folder, &|name, _| wanted(name)).expect("a folder");
+        items.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+        let mut plain = StdFs.read_dir(&folder).expect("a folder");
+        plain.retain(|(path, _)| wanted(Path::new(path.file_name().expect("a name"))));
+        plain.sort_by(|a, b| a.0.as_os_str().cmp(b.0.as_os_str()));
+        assert_eq!(items.len(), 4_104);
+        for (item, (path, kind)) in items.into_iter().zip(plain) {
+            let meta = (kind == FileKind::File).then(|| StdFs.link_metadata(&path).expect("a file"));
+            assert_eq!((item.path.as_os_str(), item.kind, item.meta), (path.as_os_str(), kind, meta));
+        }
+    }
+    assert!(StdFs.read_dir_files(&at("7.jsonl"), &|_, _| true).is_err());
+    let missing = StdFs.read_dir_files(&at("missing"), &|_, _| true).expect_err("no folder");
+    assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
 }
 
 #[test]
