@@ -8,6 +8,7 @@
 //! - The order is that of real activity: the latest time of a user or assistant message, else the header's, else the
 //!   file's; ties by path. Neither a rename nor `touch` moves a session up.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -127,12 +128,14 @@ impl Sessions {
         self.len() == 0
     }
 
-    /// One of them, by its position from 0, newest activity first. Each look costs the reading of a record.
-    pub fn get(&self, at: usize) -> Option<SummaryRef<'_>> {
+    /// Calls `each` for those at some positions from 0, newest activity first. Each look costs the reading of a record.
+    pub fn each_in(&self, range: Range<usize>, each: &mut dyn FnMut(&SummaryRef<'_>)) {
         match &self.0 {
-            SessionsIn::Memory(listing) => listing.sessions.get(at).map(SessionSummary::borrowed),
+            SessionsIn::Memory(listing) => {
+                listing.sessions.get(range).unwrap_or_default().iter().for_each(|session| each(&session.borrowed()));
+            }
             #[cfg(feature = "search")]
-            SessionsIn::Cache(cached) => cached.get(at),
+            SessionsIn::Cache(cached) => cached.each_in(range, each),
         }
     }
 
@@ -339,6 +342,7 @@ pub(super) struct SummaryFold<T = SharedText> {
     pub damaged_lines: u64,
 }
 
+#[cfg(feature = "search")]
 impl<T> SummaryFold<T> {
     /// The same with other texts.
     pub(super) fn map<U>(self, mut text: impl FnMut(T) -> U) -> SummaryFold<U> {

@@ -30,6 +30,17 @@ fn check(repo: &Repo, cache: &ListingCache) -> Result<(), TestCaseError> {
     prop_assert_eq!(&cached.sessions, &plain.sessions);
     prop_assert_eq!(format!("{:?}", cached.skipped), format!("{:?}", plain.skipped));
     let with_cache = repo.clone().with_cache(cache.clone());
+    for repo in [repo, &with_cache] {
+        let in_place = repo.sessions_in_place(&|_| {}).expect("a root");
+        prop_assert_eq!(in_place.len(), plain.sessions.len());
+        prop_assert_eq!(format!("{:?}", in_place.skipped()), format!("{:?}", plain.skipped));
+        let (mut one_by_one, half) = (Vec::new(), in_place.len() / 2);
+        for range in [0..half, half..in_place.len()] {
+            in_place.each_in(range, &mut |session| one_by_one.push(format!("{session:?}")));
+        }
+        let borrowed: Vec<_> = plain.sessions.iter().map(|session| format!("{:?}", session.borrowed())).collect();
+        prop_assert_eq!(one_by_one, borrowed);
+    }
     for by in [Some(GroupBy::Model), Some(GroupBy::Tool)] {
         prop_assert_eq!(report(&with_cache, by), report(repo, by));
     }

@@ -156,11 +156,11 @@ fn print_all(sessions: &Sessions, args: &ListArgs, invocation: &mut Invocation<'
     let counts = Mutex::new(Counts::default());
     invocation.ui.json_lines(sessions.len(), &|range, out| {
         let mut counts_here = Counts::default();
-        for session in range.filter_map(|at| sessions.get(at)) {
-            if counts_here.add(args, &session) {
-                SummaryView::of(&session).write_json_line(out);
+        sessions.each_in(range, &mut |session| {
+            if counts_here.add(args, session) {
+                SummaryView::of(session).write_json_line(out);
             }
-        }
+        });
         let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts = counts.plus(counts_here);
     })?;

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use arcstr::ArcStr;
 
+use super::CACHE_LINE;
 use crate::session::bytes::{Reader, Writer, checksum};
 use crate::session::entry::EntryType;
 use crate::session::tree::{EntryHead, SessionTree};
@@ -220,6 +221,16 @@ impl Batch {
             Found::Session(fold, _) => Some(fold.map(|range| self.texts.get(range).unwrap_or_default())),
             Found::Empty | Found::NotASession | Found::Format4 => None,
         }
+    }
+
+    /// Asks memory for the record at a place; what comes back is of no meaning.
+    pub fn touch(&self, place: Place) -> u64 {
+        let (numbers, texts) = (self.numbers.get(place.numbers..), self.texts.as_bytes().get(place.texts..));
+        let lines = |bytes: Option<&[u8]>, count: usize| {
+            let lines = bytes.unwrap_or_default().iter().step_by(CACHE_LINE).take(count);
+            lines.fold(0, |sum, byte| sum ^ u64::from(*byte))
+        };
+        lines(numbers, 3) ^ lines(texts, 4)
     }
 
     fn records_from(&self, place: Place) -> Records<'_> {
