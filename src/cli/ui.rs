@@ -183,6 +183,12 @@ impl Ui {
         paint(self.out_colored, look, text)
     }
 
+    /// As [`Ui::paint`], for other threads.
+    pub(super) fn painter(&self) -> impl Fn(Look, &str) -> String + Copy + Sync + use<> {
+        let is_colored = self.out_colored;
+        move |look, text| paint(is_colored, look, text)
+    }
+
     /// Prints data as it is.
     ///
     /// # Errors
@@ -236,8 +242,7 @@ impl Ui {
         self.bytes(b"\n")
     }
 
-    /// Prints lines of JSON for the positions up to `count`, in their order. `json` writes those of a few positions, and is
-    /// called on all cores.
+    /// As [`Ui::lines`], of JSON.
     ///
     /// # Errors
     /// When they cannot be written.
@@ -246,18 +251,27 @@ impl Ui {
         count: usize,
         json: &(dyn Fn(Range<usize>, &mut Vec<u8>) + Sync),
     ) -> Result<(), CliError> {
-        // So many that a thread's buffer stays in its cache.
-        const LINES_A_PART: usize = 256;
-        self.clear_status();
-        let print = |from: &usize, lines: &mut Vec<u8>| {
-            json(*from..count.min(from + LINES_A_PART), lines);
+        self.lines(count, &|range, lines| {
+            json(range, lines);
             if text::may_have_bare_in_json(lines) {
                 let escaped = text::escape_json(&String::from_utf8_lossy(lines)).into_owned();
                 *lines = escaped.into_bytes();
             }
-        };
+        })
+    }
+
+    /// Prints lines for the positions up to `count`, in their order. `lines` writes those of a few positions into an empty
+    /// buffer, and is called on all cores.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub(super) fn lines(&mut self, count: usize, lines: &(dyn Fn(Range<usize>, &mut Vec<u8>) + Sync)) -> Result<(), CliError> {
+        // So many that a thread's buffer stays in its cache.
+        const LINES_A_PART: usize = 256;
+        self.clear_status();
         let parts: Vec<usize> = (0..count).step_by(LINES_A_PART).collect();
-        write_on_all_cores(&parts, &print, &mut |lines| self.out.write_all(lines)).map_err(output_error)
+        let make = |from: &usize, out: &mut Vec<u8>| lines(*from..count.min(from + LINES_A_PART), out);
+        write_on_all_cores(&parts, &make, &mut |lines| self.out.write_all(lines)).map_err(output_error)
     }
 
     /// Tells something beside the data.

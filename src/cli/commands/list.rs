@@ -15,6 +15,7 @@ use crate::cli::invocation::Invocation;
 use crate::cli::text::{cut, cut_start, one_line, one_line_start, pad, width};
 use crate::cli::ui::Look;
 use crate::cli::view::{PIPE_COLUMNS, SummaryView, age, count, path_text};
+use crate::storage::cores::map_on_all_cores;
 use crate::storage::list::{Listing, SessionSummary, Sessions, Skipped, SummaryRef};
 use crate::storage::repo::{Repo, id_in_file_name};
 
@@ -229,13 +230,19 @@ const MIN_TITLE_COLUMNS: usize = 10;
 /// What marks a fork where its parent's id has no room.
 const FORK_MARK: &str = "  (fork)";
 
+/// How many rows one thread makes at a time.
+const ROWS_A_THREAD: usize = 256;
+
 /// One row of the table, without its last column.
 struct Row {
     id: String,
+    id_columns: usize,
     age: String,
+    age_columns: usize,
     messages: String,
     branches: String,
     cwd: Option<String>,
+    cwd_columns: usize,
     title: String,
     look: Option<Look>,
     fork_of: Option<String>,
@@ -245,8 +252,9 @@ impl Row {
     const HEAD: [&'static str; 6] = ["ID", "ACTIVITY", "MSGS", "BRANCHES", "FOLDER", "NAME OR FIRST MESSAGE"];
 
     fn of(session: &SessionSummary, id_len: usize, with_cwd: bool, now_ms: i64, on_terminal: bool) -> Self {
-        let id = one_line(&session.id);
         let shorten = |id: &str| if on_terminal { id.chars().take(id_len).collect() } else { id.to_owned() };
+        let (id, age) = (shorten(&one_line(&session.id)), age(session.modified_ms, now_ms, on_terminal));
+        let cwd = with_cwd.then(|| one_line(&session.cwd));
         let parent = session.parent_session.as_deref();
         let (title, look) = match (&session.name, &session.first_message) {
             (Some(name), _) => (one_line(name), Some(Look::Name)),
@@ -254,11 +262,14 @@ impl Row {
             (None, None) => ("(no user message)".to_owned(), Some(Look::Dim)),
         };
         Self {
-            id: shorten(&id),
-            age: age(session.modified_ms, now_ms, on_terminal),
+            id_columns: width(&id),
+            id,
+            age_columns: width(&age),
+            age,
             messages: session.message_count.to_string(),
             branches: session.branches.to_string(),
-            cwd: with_cwd.then(|| one_line(&session.cwd)),
+            cwd_columns: cwd.as_deref().map_or(0, width),
+            cwd,
             title,
             look,
             fork_of: parent
@@ -278,16 +289,17 @@ fn print_table(
     }
     let columns = invocation.ui.columns();
     let now_ms = invocation.now_ms();
-    let rows: Vec<_> = sessions.iter().map(|session| Row::of(session, id_len, with_cwd, now_ms, columns.is_some())).collect();
+    let row = |session: &SessionSummary| Row::of(session, id_len, with_cwd, now_ms, columns.is_some());
+    let rows = map_on_all_cores(sessions, ROWS_A_THREAD, &row);
     let [id, age, messages, branches, cwd, title] = Row::HEAD;
     let widest = |head: &str, cell: &dyn Fn(&Row) -> usize| rows.iter().map(cell).max().unwrap_or(0).max(width(head));
-    let id_columns = widest(id, &|row| width(&row.id));
-    let age_columns = widest(age, &|row| width(&row.age));
+    let id_columns = widest(id, &|row| row.id_columns);
+    let age_columns = widest(age, &|row| row.age_columns);
     let messages_columns = widest(messages, &|row| row.messages.len());
     let branches_columns = widest(branches, &|row| row.branches.len());
     // Long folders must not push the titles out of sight.
     let cwd_limit = columns.map_or(usize::MAX, |columns| (columns / 4).max(12));
-    let cwd_columns = widest(cwd, &|row| row.cwd.as_deref().map_or(0, width)).min(cwd_limit);
+    let cwd_columns = widest(cwd, &|row| row.cwd_columns).min(cwd_limit);
     // On a narrow terminal the titles, and what is a fork, matter more: first the branches go, then the folders.
     let marks_columns = if rows.iter().any(|row| row.fork_of.is_some()) { width(FORK_MARK) } else { 0 };
     let optional = |is_shown: bool, columns: usize| if is_shown { columns + 2 } else { 0 };
@@ -310,8 +322,9 @@ fn print_table(
     head.push_str(title);
     let head = ui.paint(Look::Dim, &cut(&head, columns));
     ui.line(&head)?;
-    for row in &rows {
-        let id = pad_painted(&row.id, id_columns, |text| ui.paint(Look::Id, text));
+    let paint = ui.painter();
+    let line = |row: &Row| {
+        let id = pad_painted(&row.id, id_columns, |text| paint(Look::Id, text));
         let mut line = format!("{id}  {}  {:>messages_columns$}  ", pad(&row.age, age_columns), row.messages);
         if with_branches {
             line.push_str(&format!("{:>branches_columns$}  ", row.branches));
@@ -328,10 +341,18 @@ fn print_table(
         };
         let left = columns.map(|columns| columns.saturating_sub(used + width(&fork)).max(MIN_TITLE_COLUMNS));
         let title = cut(&row.title, Some(left.unwrap_or(PIPE_COLUMNS)));
-        line.push_str(&row.look.map_or_else(|| title.to_string(), |look| ui.paint(look, &title)));
-        line.push_str(&ui.paint(Look::Dim, &fork));
-        ui.line(line.trim_end())?;
-    }
+        line.push_str(&row.look.map_or_else(|| title.to_string(), |look| paint(look, &title)));
+        line.push_str(&paint(Look::Dim, &fork));
+        line
+    };
+    ui.lines(rows.len(), &|range, out| {
+        for row in &rows[range] {
+            out.extend_from_slice(line(row).trim_end().as_bytes());
+            out.push(b'\n');
+        }
+    })?;
+    // As with the sessions.
+    std::mem::forget(rows);
     Ok(())
 }
 
