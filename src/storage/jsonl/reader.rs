@@ -17,7 +17,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::session::entry::{Entry, EntryKind, EntryType, Header};
+use crate::session::entry::{Entry, EntryId, EntryKind, EntryType, Header};
 use crate::session::json::well_formed;
 use crate::session::message::Role;
 use crate::session::tree::{EntryHead, SessionTree};
@@ -314,10 +314,10 @@ impl Index {
         for entry in found.entries {
             let head = EntryHead {
                 id: entry.id.as_str(),
-                parent_id: entry.parent.as_ref().map(CompactId::as_str),
+                parent_id: entry.parent.as_ref().map(EntryId::as_str),
                 entry_type: entry.entry_type,
                 role: entry.role,
-                leaf_target: entry.leaf_target.as_ref().map(|target| (**target).as_ref().map(CompactId::as_str)),
+                leaf_target: entry.leaf_target.as_ref().map(|target| (**target).as_ref().map(EntryId::as_str)),
             };
             self.add_entry(head, entry.start, entry.len, lines_before + entry.line + 1)?;
         }
@@ -533,35 +533,11 @@ pub(super) struct FoundEntry {
     start: u64,
     len: u64,
     line: u64,
-    id: CompactId,
-    parent: Option<CompactId>,
+    id: EntryId,
+    parent: Option<EntryId>,
     entry_type: EntryType,
     role: Option<Role>,
-    leaf_target: Option<Box<Option<CompactId>>>,
-}
-
-/// An id in a few bytes.
-#[derive(Debug)]
-enum CompactId {
-    /// 8 bytes of ASCII.
-    Short([u8; 8]),
-    Text(Box<str>),
-}
-
-impl CompactId {
-    fn of(id: &str) -> Self {
-        match <[u8; 8]>::try_from(id.as_bytes()) {
-            Ok(digits) if digits.is_ascii() => Self::Short(digits),
-            Ok(_) | Err(_) => Self::Text(id.into()),
-        }
-    }
-
-    fn as_str(&self) -> &str {
-        match self {
-            Self::Short(digits) => std::str::from_utf8(digits).unwrap_or_default(),
-            Self::Text(text) => text,
-        }
-    }
+    leaf_target: Option<Box<Option<EntryId>>>,
 }
 
 impl Found {
@@ -570,11 +546,11 @@ impl Found {
             start,
             len,
             line,
-            id: CompactId::of(&head.id),
-            parent: head.parent_id.as_deref().map(CompactId::of),
+            id: EntryId::from(&*head.id),
+            parent: head.parent_id.as_deref().map(EntryId::from),
             entry_type: head.entry_type,
             role: head.role,
-            leaf_target: head.leaf_target.as_ref().map(|target| Box::new(target.as_deref().map(CompactId::of))),
+            leaf_target: head.leaf_target.as_ref().map(|target| Box::new(target.as_deref().map(EntryId::from))),
         });
     }
 
