@@ -22,6 +22,9 @@ use crate::session::outline::{Row, Scope, outline, says_something};
 use crate::session::tree::{EntryIndex, SessionTree};
 use crate::storage::{Clock, Durability, IdSource, SessionRead, SessionStorage, StorageError};
 
+/// How many ids of a batch are compared one by one.
+const COMPARED_IDS: usize = 32;
+
 /// What `fromId` says when there was no leaf.
 const FROM_ROOT: &str = "root";
 
@@ -92,13 +95,20 @@ pub struct Batch<'a> {
     leaf: Option<EntryId>,
     timestamp: String,
     ids: &'a dyn IdSource,
-    taken: HashSet<String>,
     entries: Vec<Entry>,
+    /// The ids of the first entries; of all but the last few, so that short batches need no set.
+    taken: HashSet<EntryId>,
 }
 
 impl fmt::Debug for Batch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch").field("leaf", &self.leaf).field("entries", &self.entries).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Batch<'a> {
+    fn new(session: &'a dyn SessionRead, leaf: Option<EntryId>, timestamp: String, ids: &'a dyn IdSource) -> Self {
+        Self { session, leaf, timestamp, ids, entries: Vec::new(), taken: HashSet::new() }
     }
 }
 
@@ -131,7 +141,7 @@ impl Batch<'_> {
     /// # Errors
     /// When the session, or this batch, has an entry of that id.
     pub fn push_entry(&mut self, entry: Entry) -> Result<(), StorageError> {
-        if self.session.tree().find(entry.id.as_str()).is_some() || !self.taken.insert(entry.id.as_str().to_owned()) {
+        if self.has(&entry.id) {
             return Err(StorageError::EntryExists(entry.id));
         }
         self.leaf = Some(entry.id.clone());
@@ -145,14 +155,24 @@ impl Batch<'_> {
         self.leaf = Some(id);
     }
 
-    /// 8 lowercase hex digits that no entry has.
+    /// 8 lowercase hex digits that no entry has. To be pushed before the next one is made.
     pub(super) fn new_id(&mut self) -> EntryId {
         loop {
             let id = EntryId::of_bits(self.ids.entry_bits());
-            if self.session.tree().find(id.as_str()).is_none() && self.taken.insert(id.as_str().to_owned()) {
+            if !self.has(&id) {
                 return id;
             }
         }
+    }
+
+    /// Whether the session or this batch has an entry of this id.
+    fn has(&mut self, id: &EntryId) -> bool {
+        if self.entries.len() - self.taken.len() > COMPARED_IDS {
+            self.taken.extend(self.entries[self.taken.len()..].iter().map(|entry| entry.id.clone()));
+        }
+        self.session.tree().find(id.as_str()).is_some()
+            || self.taken.contains(id)
+            || self.entries[self.taken.len()..].iter().any(|entry| entry.id == *id)
     }
 }
 
@@ -212,17 +232,18 @@ impl Session {
     ///
     /// # Errors
     /// When the file cannot be written; then the session is as it was (see [`SessionStorage::append`]).
-    pub fn append(&mut self, kinds: Vec<EntryKind>, durability: Durability) -> Result<Vec<EntryId>, StorageError> {
+    pub fn append(&mut self, mut kinds: Vec<EntryKind>, durability: Durability) -> Result<Vec<EntryId>, StorageError> {
         self.append_with(
             &mut |batch| {
-                kinds.iter().for_each(|kind| drop(batch.push(kind.clone())));
+                std::mem::take(&mut kinds).into_iter().for_each(|kind| drop(batch.push(kind)));
                 Ok(())
             },
             durability,
         )
     }
 
-    /// Appends what `build` makes, which it does under the lock of the session, up to date. It may be called again.
+    /// Appends what `build` makes, which it does under the lock of the session, up to date. It is called once, or not at all
+    /// when the session cannot be locked or read.
     ///
     /// # Errors
     /// Of `build`; when the file cannot be written. Then the session is as it was (see [`SessionStorage::append`]).
@@ -243,7 +264,7 @@ impl Session {
                 };
                 let leaf = leaf.map(|index| session.tree().id(index));
                 let timestamp = format_timestamp(clock.now_ms());
-                let mut batch = Batch { session, leaf, timestamp, ids: &*ids, taken: HashSet::new(), entries: Vec::new() };
+                let mut batch = Batch::new(session, leaf, timestamp, &*ids);
                 build(&mut batch)?;
                 made = batch.entries.iter().map(|entry| entry.id.clone()).collect();
                 // A `leaf` entry moves the leaf elsewhere; every other entry of a chain is the leaf.
@@ -265,7 +286,7 @@ impl Session {
     pub fn draft(&self, kinds: Vec<EntryKind>) -> Vec<Entry> {
         let timestamp = format_timestamp(self.clock.now_ms());
         let (session, leaf) = (self.read(), self.leaf_id());
-        let mut batch = Batch { session, leaf, timestamp, ids: &*self.ids, taken: HashSet::new(), entries: Vec::new() };
+        let mut batch = Batch::new(session, leaf, timestamp, &*self.ids);
         kinds.into_iter().for_each(|kind| drop(batch.push(kind)));
         batch.entries
     }

@@ -103,8 +103,8 @@ pub type Prepare<'a> = dyn FnMut(&dyn SessionRead) -> Result<Vec<Entry>, Storage
 
 /// A session that can be read and appended to.
 pub trait SessionStorage: SessionRead {
-    /// Appends entries in one write. `prepare` is called under the lock, after what other processes appended has been
-    /// read; it may be called again when the file was replaced meanwhile. Returns where the entries are.
+    /// Appends entries in one write. `prepare` is called once, under the lock, after what other processes appended has been
+    /// read, or not at all when that fails. Returns where the entries are.
     ///
     /// # Errors
     /// Of `prepare`; or when the session cannot be written: then nothing of it is in the tree, and but for

@@ -437,8 +437,9 @@ impl Repo {
         let _owner = OwnerLock::take(&self.fs, path, "delete")?;
         // Who appends at this moment gets its entry written before the file goes, or finds that it is gone.
         let file = self.fs.open(path, OpenFor::Read).ok();
-        let _lock = file.and_then(|file| FileLock::take(file, path).ok());
+        let lock = file.and_then(|file| FileLock::take(file, path).ok());
         let companions = self.companions(path)?;
+        lock.iter().for_each(FileLock::outwait_looks);
         remove(path)?;
         for companion in &companions {
             remove(companion)?;

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use pi_sessions::session::entry::{Entry, EntryKind, Header, MessageEntry};
@@ -417,6 +417,36 @@ fn threads_with_handles_of_their_own_append_to_one_session() {
     assert_eq!(session.tree().len(), 200);
     // Handles that follow take the leaf under the lock, so there is one chain.
     assert_eq!(session.tree().path(session.leaf()).len(), 200);
+}
+
+/// Appends short entries one after another until it is told to stop; returns how many.
+fn burst(session: &mut Session, stop: &AtomicBool) -> usize {
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) {
+        session.append(vec![message(&format!("burst {count}"), 0)], Durability::Unsynced).expect("an append");
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn a_burst_of_appends_goes_on_in_the_file_that_takes_the_place_of_the_session() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("2026-01-01_s1.jsonl");
+    let mut session = create(&path);
+    let repo = Repo::new(std_fs(), Arc::new(SystemClock), Arc::new(RandomIds), folder.path().to_owned(), Layout::Flat);
+    let stop = AtomicBool::new(false);
+    let count = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| burst(&mut session, &stop));
+        let replaced = (0..20).try_for_each(|number| repo.relocate(&path, &format!("/p{number}")).map(drop));
+        stop.store(true, Ordering::Relaxed);
+        replaced.expect("a rewrite in its place");
+        writer.join().expect("the writer ends")
+    });
+    let session = check_whole(&path);
+    assert_eq!(session.header().cwd, "/p19");
+    assert_eq!(session.tree().len(), count);
+    assert_eq!(session.tree().path(session.leaf()).len(), count, "one chain");
 }
 
 #[test]

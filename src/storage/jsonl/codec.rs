@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use crate::session::entry::{Entry, EntryId, EntryKind, EntryType, Header};
 use crate::session::json::{Fields, well_formed};
 use crate::session::message::Role;
+use crate::session::tree::EntryHead;
 use crate::storage::jsonl::scan::{string_end, value_end};
 
 /// What opening takes from a line.
@@ -26,6 +27,19 @@ pub(crate) struct LineHead<'a> {
     pub role: Option<Role>,
     /// The `targetId` of a `leaf`; `None` where it is absent or neither a string nor null.
     pub leaf_target: Option<Option<Cow<'a, str>>>,
+}
+
+impl LineHead<'_> {
+    /// What the tree takes of it.
+    pub fn as_entry_head(&self) -> EntryHead<'_> {
+        EntryHead {
+            id: &self.id,
+            parent_id: self.parent_id.as_deref(),
+            entry_type: self.entry_type,
+            role: self.role,
+            leaf_target: self.leaf_target.as_ref().map(Option::as_deref),
+        }
+    }
 }
 
 /// What a line turned out to be, by its head.

@@ -30,10 +30,11 @@ use std::sync::Arc;
 
 use crate::session::entry::{Entry, FORMAT_VERSION, Header};
 use crate::session::json::well_formed;
-use crate::session::tree::{EntryHead, EntryIndex, SessionTree};
+use crate::session::tree::{EntryIndex, SessionTree};
 use crate::storage::fs::{Fs, FsFile, OpenFor, read_exact_at};
 use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, StorageError};
 use reader::{Index, Source};
+use writer::Burst;
 
 pub(crate) use codec::{Head, Members, decode_entry, read_head, read_head_behind, read_head_slowly};
 pub(crate) use edit::{clear_member, replace_member};
@@ -92,6 +93,7 @@ pub struct JsonlStorage {
     index: Index,
     /// The last bytes before the known end.
     anchor: Anchor,
+    burst: Burst,
     poisoned: bool,
     /// Where it goes when it is moved.
     root: Option<PathBuf>,
@@ -140,8 +142,8 @@ impl JsonlStorage {
     fn of_file(fs: Arc<dyn Fs>, path: &Path, file: Arc<dyn FsFile>, appendable: bool) -> Result<Self, StorageError> {
         let index = Index::open(&*file, path)?;
         let identity = writer::identity(&*file);
-        let (path, anchor) = (path.to_owned(), Anchor::default());
-        let mut storage = Self { fs, path, file, identity, appendable, index, anchor, poisoned: false, root: None };
+        let (path, anchor, burst) = (path.to_owned(), Anchor::default(), Burst::default());
+        let mut storage = Self { fs, path, file, identity, appendable, index, anchor, burst, poisoned: false, root: None };
         storage.anchor = storage.read_anchor()?;
         Ok(storage)
     }
@@ -198,8 +200,9 @@ impl JsonlStorage {
 
     /// Writes the session anew in its place with another header. Returns the backup of the old bytes.
     pub(crate) fn rewrite(&mut self, header_line: &[u8]) -> Result<PathBuf, StorageError> {
-        let _lock = writer::FileLock::take(self.file.clone(), &self.path)?;
-        rewrite::replace_file(&*self.fs, &self.path, &*self.file, self.index.len, &mut |file| {
+        let lock = self.lock()?;
+        self.catch_up_with_lock(&lock)?;
+        rewrite::replace_file(&*self.fs, &self.path, &lock, self.index.len, &mut |file| {
             self.copy_with_header(header_line, &mut |bytes| rewrite::write_all(file, bytes))
         })
     }
@@ -217,14 +220,16 @@ impl JsonlStorage {
     /// Puts what `fill` writes in the place of the file as it was opened. Returns the backup of the old bytes. `held` is
     /// the lock of the file, if the caller has it.
     pub(crate) fn replace_with(&self, held: Option<&FileLock>, fill: &mut rewrite::Fill<'_>) -> Result<PathBuf, StorageError> {
-        let _lock = if held.is_some() { None } else { Some(self.lock()?) };
-        rewrite::replace_file(&*self.fs, &self.path, &*self.file, self.index.len, fill)
+        let own = if held.is_some() { None } else { Some(self.lock()?) };
+        let Some(lock) = held.or(own.as_ref()) else { return Err(StorageError::Replaced(self.path.clone())) };
+        rewrite::replace_file(&*self.fs, &self.path, lock, self.index.len, fill)
     }
 
     /// Writes the session under another name with another header; the old file becomes a backup beside it, which is
     /// returned.
     pub(crate) fn move_to(&mut self, header_line: &[u8], target: &Path) -> Result<PathBuf, StorageError> {
-        let _lock = writer::FileLock::take(self.file.clone(), &self.path)?;
+        let lock = self.lock()?;
+        self.catch_up_with_lock(&lock)?;
         let io = |source| StorageError::io("read", &self.path, source);
         let before = self.file.metadata().map_err(io)?;
         self.remove_left_over(header_line, target)?;
@@ -234,6 +239,7 @@ impl JsonlStorage {
             }
             self.copy_with_header(header_line, &mut |bytes| rewrite::write_all(file, bytes))
         })?;
+        lock.outwait_looks();
         let moved = match self.fs.metadata(&self.path) {
             Ok(after) if after == before && after.len == self.index.len => {
                 rewrite::move_to_backup(&*self.fs, &self.path, target, &before)
@@ -411,14 +417,7 @@ pub(crate) fn decode_line(line: &[u8], tree: &SessionTree, index: EntryIndex) ->
 /// Adds the entry in a line of [`encode_line`] to a tree, with what opening a file takes from it.
 pub(crate) fn push_line(tree: &mut SessionTree, line: &[u8]) -> Result<(), StorageError> {
     if let Head::Entry(head) = codec::read_head_slowly(&well_formed(line)) {
-        let head = EntryHead {
-            id: &head.id,
-            parent_id: head.parent_id.as_deref(),
-            entry_type: head.entry_type,
-            role: head.role,
-            leaf_target: head.leaf_target.as_ref().map(Option::as_deref),
-        };
-        tree.push(head).map_err(StorageError::TooManyEntries)?;
+        tree.push(head.as_entry_head()).map_err(StorageError::TooManyEntries)?;
     }
     Ok(())
 }

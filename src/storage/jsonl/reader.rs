@@ -17,7 +17,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::session::entry::{EntryType, Header};
+use crate::session::entry::{Entry, EntryId, EntryKind, EntryType, Header};
 use crate::session::json::well_formed;
 use crate::session::message::Role;
 use crate::session::tree::{EntryHead, SessionTree};
@@ -314,39 +314,48 @@ impl Index {
         for entry in found.entries {
             let head = EntryHead {
                 id: entry.id.as_str(),
-                parent_id: entry.parent.as_ref().map(CompactId::as_str),
+                parent_id: entry.parent.as_ref().map(EntryId::as_str),
                 entry_type: entry.entry_type,
                 role: entry.role,
-                leaf_target: entry.leaf_target.as_ref().map(|target| (**target).as_ref().map(CompactId::as_str)),
+                leaf_target: entry.leaf_target.as_ref().map(|target| (**target).as_ref().map(EntryId::as_str)),
             };
-            let line = lines_before + entry.line + 1;
-            let span = match (u32::try_from(entry.len), u32::try_from(line)) {
-                (Ok(len), Ok(line)) => Span { start: entry.start, len, line },
-                (Err(_), _) | (_, Err(_)) => {
-                    self.damage.push(Damage { kind: DamageKind::TooLong, line, byte_offset: entry.start });
-                    continue;
-                }
-            };
-            self.tree.push(head).map_err(StorageError::TooManyEntries)?;
-            self.spans.push(span);
+            self.add_entry(head, entry.start, entry.len, lines_before + entry.line + 1)?;
         }
         self.damage.extend(found.damage.into_iter().map(|damage| Damage { line: damage.line + lines_before + 1, ..damage }));
         Ok(())
     }
 
-    /// Adds one entry that was just written at `start`, in the file's last line. `line_bytes` has its newline.
-    pub(super) fn add_written(&mut self, start: u64, line_bytes: &[u8]) -> Result<(), StorageError> {
-        let mut found = Found::default();
+    /// Adds the entry of a record in line `line`.
+    fn add_entry(&mut self, head: EntryHead<'_>, start: u64, len: u64, line: u64) -> Result<(), StorageError> {
+        let span = match (u32::try_from(len), u32::try_from(line)) {
+            (Ok(len), Ok(line)) => Span { start, len, line },
+            (Err(_), _) | (_, Err(_)) => {
+                self.damage.push(Damage { kind: DamageKind::TooLong, line, byte_offset: start });
+                return Ok(());
+            }
+        };
+        self.tree.push(head).map_err(StorageError::TooManyEntries)?;
+        self.spans.push(span);
+        Ok(())
+    }
+
+    /// Adds an entry that was just written at the file's end. `line_bytes` has its newline.
+    pub(super) fn add_written(&mut self, entry: &Entry, line_bytes: &[u8]) -> Result<(), StorageError> {
+        let (start, before) = (self.len, self.newlines);
         let record = &line_bytes[..line_bytes.len() - 1];
-        match whole_head(record) {
-            Some(head) => found.push(&head, start, record.len() as u64, 0),
-            None => found.take_line(record, start, 0),
-        }
-        let before = self.newlines;
         self.newlines += 1;
         self.len = start + line_bytes.len() as u64;
         self.tail_start = self.len;
         self.tail = Tail::Newline;
+        if let Some(head) = head_as_read(entry) {
+            debug_assert!(whole_head(record).is_none_or(|read| read.as_entry_head() == head), "{record:?}");
+            return self.add_entry(head, start, record.len() as u64, before + 1);
+        }
+        let mut found = Found::default();
+        match whole_head(record) {
+            Some(head) => found.push(&head, start, record.len() as u64, 0),
+            None => found.take_line(record, start, 0),
+        }
         self.add(found, before)
     }
 
@@ -356,6 +365,27 @@ impl Index {
         self.len += 1;
         self.tail_start = self.len;
         self.tail = Tail::Newline;
+    }
+}
+
+/// What a reader finds at the head of the entry's line, where that can be told without reading it: what has no place in
+/// our types is written as it came.
+fn head_as_read(entry: &Entry) -> Option<EntryHead<'_>> {
+    match &entry.kind {
+        EntryKind::Message(payload) if payload.message.role() == Role::Unknown => None,
+        EntryKind::Leaf(_) | EntryKind::Unknown { .. } => None,
+        EntryKind::Message(_)
+        | EntryKind::Compaction(_)
+        | EntryKind::BranchSummary(_)
+        | EntryKind::ModelChange(_)
+        | EntryKind::ThinkingLevelChange(_)
+        | EntryKind::ActiveToolsChange(_)
+        | EntryKind::ContextEdit(_)
+        | EntryKind::Custom(_)
+        | EntryKind::CustomMessage(_)
+        | EntryKind::Label(_)
+        | EntryKind::SessionInfo(_)
+        | EntryKind::Usage(_) => Some(EntryHead::of(entry)),
     }
 }
 
@@ -503,35 +533,11 @@ pub(super) struct FoundEntry {
     start: u64,
     len: u64,
     line: u64,
-    id: CompactId,
-    parent: Option<CompactId>,
+    id: EntryId,
+    parent: Option<EntryId>,
     entry_type: EntryType,
     role: Option<Role>,
-    leaf_target: Option<Box<Option<CompactId>>>,
-}
-
-/// An id in a few bytes.
-#[derive(Debug)]
-enum CompactId {
-    /// 8 bytes of ASCII.
-    Short([u8; 8]),
-    Text(Box<str>),
-}
-
-impl CompactId {
-    fn of(id: &str) -> Self {
-        match <[u8; 8]>::try_from(id.as_bytes()) {
-            Ok(digits) if digits.is_ascii() => Self::Short(digits),
-            Ok(_) | Err(_) => Self::Text(id.into()),
-        }
-    }
-
-    fn as_str(&self) -> &str {
-        match self {
-            Self::Short(digits) => std::str::from_utf8(digits).unwrap_or_default(),
-            Self::Text(text) => text,
-        }
-    }
+    leaf_target: Option<Box<Option<EntryId>>>,
 }
 
 impl Found {
@@ -540,11 +546,11 @@ impl Found {
             start,
             len,
             line,
-            id: CompactId::of(&head.id),
-            parent: head.parent_id.as_deref().map(CompactId::of),
+            id: EntryId::from(&*head.id),
+            parent: head.parent_id.as_deref().map(EntryId::from),
             entry_type: head.entry_type,
             role: head.role,
-            leaf_target: head.leaf_target.as_ref().map(|target| Box::new(target.as_deref().map(CompactId::of))),
+            leaf_target: head.leaf_target.as_ref().map(|target| Box::new(target.as_deref().map(EntryId::from))),
         });
     }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::storage::StorageError;
 use crate::storage::fs::{FileKind, FileMeta, Fs, FsFile, OpenFor};
+use crate::storage::jsonl::FileLock;
 
 /// What writes the content of a new file.
 pub type Fill<'a> = dyn FnMut(&dyn FsFile) -> Result<(), StorageError> + 'a;
@@ -105,16 +106,16 @@ fn is_free(fs: &dyn Fs, path: &Path) -> bool {
     fs.link_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Puts the content that `fill` writes in the place of the file at `path`, which is open as `original` and was read to
-/// `known_len`. The old bytes stay as a backup, whose path is returned. The caller holds the lock of `original`.
+/// Puts the content that `fill` writes in the place of the file at `path`, whose lock is held and which was read to
+/// `known_len`. The old bytes stay as a backup, whose path is returned.
 ///
 /// # Errors
 /// [`StorageError::Replaced`] when the original changed meanwhile, [`StorageError::IsALink`] for a link, and what the
 /// system or `fill` says. Then the original is as it was.
-pub fn replace_file(
+pub(crate) fn replace_file(
     fs: &dyn Fs,
     path: &Path,
-    original: &dyn FsFile,
+    lock: &FileLock,
     known_len: u64,
     fill: &mut Fill<'_>,
 ) -> Result<PathBuf, StorageError> {
@@ -122,8 +123,9 @@ pub fn replace_file(
     if fs.link_metadata(path).map_err(io)?.kind == FileKind::Link {
         return Err(StorageError::IsALink(path.to_owned()));
     }
-    let before = original.metadata().map_err(io)?;
+    let before = lock.file.metadata().map_err(io)?;
     let temporary = Temporary::write(fs, path, Some(before.mode), fill)?;
+    lock.outwait_looks();
     let after = fs.metadata(path).map_err(io)?;
     if after != before || after.len != known_len {
         return Err(StorageError::Replaced(path.to_owned()));

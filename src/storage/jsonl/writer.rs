@@ -6,17 +6,19 @@
 //! ```
 //!
 //! # Cost
-//! An append of one entry to an open session makes six calls, and none of them can go:
+//! An append of one entry to an open session makes six calls:
 //! ```text
 //! lock             two programs must not look and write at the same time
 //! stat the path    whether it is the open file still, and as long as it was; which file is open cannot change. Not its
 //!                  times: who asks Linux for those makes the next write dearer
-//! read 64 bytes    whether it is still the same bytes: times are too coarse to tell a change right after our own write
+//! read 65 bytes    whether it is still the same bytes, and no more: times are too coarse to tell a change right after our
+//!                  own write
 //! write
 //! seek             where the write landed, should a program without a lock have written before it
 //! unlock
 //! ```
-//! New ids and the time of day need no call.
+//! New ids and the time of day need no call. In a burst of appends the path, which costs most of these, is not looked at
+//! each time (see [`Burst`]).
 //!
 //! # Invariants
 //! - Bytes before the known end are never changed. If the file does not end with a newline, one comes first.
@@ -32,17 +34,24 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::session::entry::{Entry, FORMAT_VERSION, SessionId};
 use crate::session::tree::EntryIndex;
 use crate::storage::fs::{FileKind, Fs, FsFile, OpenFor};
 use crate::storage::jsonl::reader::{Source, Tail};
-use crate::storage::jsonl::{JsonlStorage, codec, migrate, rewrite};
+use crate::storage::jsonl::{ANCHOR_BYTES, JsonlStorage, codec, migrate, rewrite};
 use crate::storage::repo::file_name;
 use crate::storage::{Durability, Prepare, StorageError};
 
 /// How often a file that changes under the hands is looked at again.
 const MAX_ATTEMPTS: usize = 16;
+
+/// How long a look at the path holds, in a burst of appends.
+const LOOK_HOLDS: Duration = Duration::from_millis(1);
+
+/// How many appends within [`LOOK_HOLDS`] are no burst yet.
+const APPENDS_WITH_A_LOOK: u32 = 16;
 
 /// Where the system has no inodes: every file has this one.
 const NO_IDENTITY: (u64, u64) = (0, 0);
@@ -55,6 +64,38 @@ enum Standing {
     Reopened,
     /// There is none.
     Missing,
+}
+
+/// A burst of appends: in it a look at the path holds for a moment.
+///
+/// - Programs of ours that take a file away from its path hold its lock, and wait in it until each look from before has
+///   ended (see [`FileLock::outwait_looks`]). So whoever has the lock, and a look that holds, has the file of the path.
+/// - A program that takes no lock may take the file away within that moment. What is appended then goes where it would
+///   have gone just before.
+#[derive(Debug, Default)]
+pub(super) struct Burst {
+    /// When the first append of this moment looked at the path. The last look is not older.
+    first_look: Option<Instant>,
+    looks: u32,
+}
+
+impl Burst {
+    /// Whether the last look holds still at this time, which is one under the lock.
+    fn look_holds(&self, now: Instant) -> bool {
+        self.looks >= APPENDS_WITH_A_LOOK && self.is_of_this_moment(now)
+    }
+
+    /// Notes that the open file was found at the path by a look that began at this time, under the lock.
+    fn looked(&mut self, now: Instant) {
+        if !self.is_of_this_moment(now) {
+            *self = Self { first_look: Some(now), looks: 0 };
+        }
+        self.looks += 1;
+    }
+
+    fn is_of_this_moment(&self, now: Instant) -> bool {
+        self.first_look.is_some_and(|first| now.duration_since(first) < LOOK_HOLDS)
+    }
 }
 
 impl JsonlStorage {
@@ -72,17 +113,20 @@ impl JsonlStorage {
         for _ in 0..MAX_ATTEMPTS {
             self.open_for_append()?;
             let file = self.file.clone();
-            let _lock = FileLock::take(file.clone(), &self.path)?;
-            match self.standing()? {
-                Standing::Current => {}
-                Standing::Reopened => continue,
-                Standing::Missing => {
-                    self.write_again()?;
-                    continue;
+            let lock = FileLock::take(file.clone(), &self.path)?;
+            let now = Instant::now();
+            if !(lock.is_held && self.burst.look_holds(now) && self.is_unchanged()?) {
+                match self.standing()? {
+                    Standing::Current => self.burst.looked(now),
+                    Standing::Reopened => continue,
+                    Standing::Missing => {
+                        self.write_again()?;
+                        continue;
+                    }
                 }
             }
             if matches!(self.index.source, Source::Migrated(_)) {
-                match self.upgrade() {
+                match self.upgrade(&lock) {
                     // It grew while it was copied.
                     Ok(()) | Err(StorageError::Replaced(_)) => continue,
                     Err(error) => return Err(error),
@@ -92,6 +136,14 @@ impl JsonlStorage {
             return self.write_batch(&*file, &entries, durability);
         }
         Err(StorageError::Replaced(self.path.clone()))
+    }
+
+    /// Reads what others appended before the lock was taken, for who is about to take the file away from its path.
+    pub(super) fn catch_up_with_lock(&mut self, _lock: &FileLock) -> Result<(), StorageError> {
+        match self.standing()? {
+            Standing::Current => Ok(()),
+            Standing::Reopened | Standing::Missing => Err(StorageError::Replaced(self.path.clone())),
+        }
     }
 
     /// Reads what others appended, without a lock and without writing.
@@ -117,6 +169,16 @@ impl JsonlStorage {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.write_again(),
             Err(error) => Err(StorageError::io("append to", &self.path, error)),
         }
+    }
+
+    /// Whether the open file ends where it did, with the same bytes.
+    fn is_unchanged(&self) -> Result<bool, StorageError> {
+        let len = self.anchor.len;
+        let mut bytes = [0; ANCHOR_BYTES + 1];
+        // One byte more would be there if it had grown.
+        let read = self.file.read_at(&mut bytes[..=len], self.index.len - len as u64);
+        let read = read.map_err(|source| StorageError::io("read", &self.path, source))?;
+        Ok(read == len && bytes[..len] == self.anchor.bytes[..len])
     }
 
     /// Compares the file at the path with the open one and reads what is new.
@@ -213,10 +275,10 @@ impl JsonlStorage {
     }
 
     /// Rewrites a version 1 or 2 file as version 3; the old bytes stay in a backup.
-    fn upgrade(&mut self) -> Result<(), StorageError> {
+    fn upgrade(&mut self, lock: &FileLock) -> Result<(), StorageError> {
         let Source::Migrated(lines) = &self.index.source else { return Ok(()) };
         let header = migrate::upgraded_header(&self.index.header_line);
-        rewrite::replace_file(&*self.fs, &self.path, &*self.file, self.index.len, &mut |file| {
+        rewrite::replace_file(&*self.fs, &self.path, lock, self.index.len, &mut |file| {
             rewrite::write_all(file, &header)?;
             rewrite::write_all(file, lines)
         })?;
@@ -252,8 +314,11 @@ impl JsonlStorage {
             if newline_first {
                 self.index.add_newline();
             }
-            for line in batch[usize::from(newline_first)..].split_inclusive(|byte| *byte == b'\n') {
-                self.index.add_written(self.index.len, line)?;
+            let mut lines = &batch[usize::from(newline_first)..];
+            for entry in entries {
+                let line_end = memchr::memchr(b'\n', lines).map_or(lines.len(), |newline| newline + 1);
+                self.index.add_written(entry, &lines[..line_end])?;
+                lines = &lines[line_end..];
             }
             self.anchor = self.anchor.behind(&batch);
         } else {
@@ -304,18 +369,31 @@ fn roll_back(file: &dyn FsFile, old_len: u64, written: usize, error: io::Error) 
 }
 
 /// The lock of a file, freed when this is dropped.
-pub(crate) struct FileLock(Arc<dyn FsFile>);
+pub(crate) struct FileLock {
+    pub(super) file: Arc<dyn FsFile>,
+    /// Some network file systems have no locks.
+    is_held: bool,
+}
 
 impl FileLock {
     pub(crate) fn take(file: Arc<dyn FsFile>, path: &Path) -> Result<Self, StorageError> {
         loop {
             match file.lock() {
-                Ok(()) => return Ok(Self(file)),
+                Ok(()) => return Ok(Self { file, is_held: true }),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Some network file systems have no locks; there appends are as safe as `O_APPEND` makes them.
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(Self(file)),
+                // There appends are as safe as `O_APPEND` makes them.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(Self { file, is_held: false }),
                 Err(error) => return Err(StorageError::io("lock", path, error)),
             }
+        }
+    }
+
+    /// Waits until no look at the path holds that another program made before this lock was taken (see [`Burst`]). Who
+    /// takes the file away from its path calls this before.
+    pub(crate) fn outwait_looks(&self) {
+        let start = Instant::now();
+        while let Some(left) = LOOK_HOLDS.checked_sub(start.elapsed()) {
+            std::thread::park_timeout(left);
         }
     }
 }
@@ -323,7 +401,7 @@ impl FileLock {
 impl Drop for FileLock {
     fn drop(&mut self) {
         // The system frees it at the latest when the file is closed.
-        let _ = self.0.unlock();
+        let _ = self.file.unlock();
     }
 }
 
@@ -374,4 +452,35 @@ pub fn write_unsaved_in(fs: &dyn Fs, folder: &Path, session_path: &Path, entries
         };
     }
     Err(StorageError::Exists(folder.join(format!("{name}.unsaved.jsonl"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_holds_only_in_a_burst_and_only_for_a_moment() {
+        let start = Instant::now();
+        let mut burst = Burst::default();
+        for number in 0..APPENDS_WITH_A_LOOK {
+            assert!(!burst.look_holds(start), "{number}");
+            burst.looked(start);
+        }
+        assert!(burst.look_holds(start));
+        assert!(burst.look_holds(start + LOOK_HOLDS - Duration::from_nanos(1)));
+        assert!(!burst.look_holds(start + LOOK_HOLDS));
+        burst.looked(start + LOOK_HOLDS);
+        assert!(!burst.look_holds(start + LOOK_HOLDS), "a new moment begins with looks");
+    }
+
+    #[test]
+    fn many_looks_do_not_make_the_first_one_younger() {
+        let start = Instant::now();
+        let half = LOOK_HOLDS / 2;
+        let mut burst = Burst::default();
+        burst.looked(start);
+        (0..APPENDS_WITH_A_LOOK).for_each(|_| burst.looked(start + half));
+        assert!(burst.look_holds(start + half));
+        assert!(!burst.look_holds(start + LOOK_HOLDS));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pi_sessions::agent::AgentHarness;
 use pi_sessions::agent::harness::{CompactOptions, HarnessOptions, SummaryBy};
@@ -156,4 +157,23 @@ fn a_full_world_says_so_and_goes_on_when_there_is_room() {
     assert!(error.to_string().contains(FILE), "{error}");
     world.fs.heal();
     session.append(vec![user("[a]")], Durability::Synced).expect("there is room");
+}
+
+#[test]
+fn who_takes_a_session_file_away_holds_its_lock_until_no_look_at_the_path_holds() {
+    type Taking = fn(&mut World);
+    let takings: [(&str, Taking); 5] = [
+        (V3, |world| drop(world.repo.relocate(Path::new(FILE), "/p").expect("a rewrite"))),
+        (V3, |world| drop(world.repo.relocate(Path::new(FILE), "/q").expect("a move"))),
+        (V3, |world| drop(world.repo.delete(Path::new(FILE)).expect("a delete"))),
+        (V1, |world| drop(world.open().expect("a session").append(vec![user("a")], Durability::Synced).expect("an upgrade"))),
+        (&format!("{V3}{TORN}"), |world| repair(world).expect("a repair")),
+    ];
+    for (number, (bytes, taking)) in takings.into_iter().enumerate() {
+        let mut world = World::with(bytes);
+        taking(&mut world);
+        let held: Vec<_> = world.fs.taken_away();
+        assert_eq!(held.len(), 1, "{number}");
+        assert!(held[0] >= Some(Duration::from_millis(1)), "{number}: {held:?}");
+    }
 }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pi_sessions::storage::fs::{FileKind, FileMeta, Fs, FsFile, OpenFor};
 
@@ -145,6 +146,7 @@ struct Content {
     mode: u32,
     modified: i128,
     lock: Option<u64>,
+    locked_at: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -191,6 +193,7 @@ struct State {
     handles: u64,
     read_at_most: Option<usize>,
     has_no_links: bool,
+    taken_away: Vec<Option<Duration>>,
 }
 
 /// The file system; clones are the same one.
@@ -277,6 +280,16 @@ impl State {
     fn change(&mut self, change: Change) {
         change.apply(&mut self.names);
         self.not_safe.push(change);
+    }
+
+    /// A name of a file is about to go.
+    fn note_taken_away(&mut self, path: &Path) {
+        if let Some(file) = self.names.get(path)
+            && path.extension().is_some_and(|extension| extension == "jsonl")
+        {
+            let content = &self.files[*file];
+            self.taken_away.push(content.lock.and(content.locked_at).map(|since| since.elapsed()));
+        }
     }
 
     fn find(&self, path: &Path) -> io::Result<usize> {
@@ -367,6 +380,11 @@ impl FaultFs {
     /// From now on a read gives at most so many bytes.
     pub fn read_at_most(&self, len: usize) {
         self.state().read_at_most = Some(len);
+    }
+
+    /// Of each session file that lost its name: for how long its lock had been held, if it was.
+    pub fn taken_away(&self) -> Vec<Option<Duration>> {
+        self.state().taken_away.clone()
     }
 
     /// The bytes of a file.
@@ -486,6 +504,7 @@ impl Fs for FaultFs {
         state.call(Call::Make)?;
         state.find(from)?;
         assert_eq!(from.parent(), to.parent(), "a rename is atomic, so that it belongs to one folder");
+        state.note_taken_away(to);
         state.change(Change::Rename(from.to_owned(), to.to_owned()));
         Ok(())
     }
@@ -508,6 +527,7 @@ impl Fs for FaultFs {
         let mut state = self.state();
         state.call(Call::Change)?;
         state.find(path)?;
+        state.note_taken_away(path);
         state.change(Change::Remove(path.to_owned()));
         Ok(())
     }
@@ -604,6 +624,7 @@ impl FsFile for FaultFile {
         let is_free = lock.is_none_or(|holder| holder == self.handle);
         if is_free {
             *lock = Some(self.handle);
+            state.files[self.file].locked_at = Some(Instant::now());
         }
         Ok(is_free)
     }
