@@ -67,7 +67,6 @@ impl FileKey {
 
 /// What a file turned out to be.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are sessions")]
 pub(super) enum Found<T = SharedText> {
     /// A session.
     Session(SummaryFold<T>, Option<ResumePoint>),
