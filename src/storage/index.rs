@@ -14,6 +14,7 @@
 //! - A file that was changed about when it was last read is not trusted: a later change may not show in its time.
 //! - The records of a folder lie in one batch, so that a list loads few values. What changed since lies beside it, so that
 //!   a change writes little; when that is much, or a file is gone, the batch is written anew.
+//! - A kept summary is taken out of its batch, or looked at there, when it is clear where in the list it stands.
 //! - What a list writes to the store is one transaction. Of two lists at once, the later one's reading of a file stays.
 
 use std::cmp::Reverse;
