@@ -110,7 +110,10 @@ impl Reader<'_> {
             }
             let has_id = fields.has("id");
             let id = fields.take("id").unwrap_or_else(|| fresh_id("line", number as u64 + first as u64));
-            let parent_id = if has_id { fields.take::<Option<EntryId>>("parentId").flatten() } else { above.clone() };
+            // In the versions with ids every entry names a parent, or null. One that does neither was cut short.
+            let named = fields.take::<Option<EntryId>>("parentId").filter(|_| has_id);
+            let is_unplaced = has_id && named.is_none() && above.is_some();
+            let parent_id = named.unwrap_or_else(|| above.clone());
             fields.take::<Option<Json>>("parentId");
             let timestamp = fields.take("timestamp").unwrap_or_else(|| format_timestamp(0));
             let kept_place = fields.get::<usize>("firstKeptEntryIndex").filter(|_| wire_type == "compaction");
@@ -121,6 +124,9 @@ impl Reader<'_> {
             ids.push(Some(id.clone()));
             above = Some(id.clone());
             self.entries.push(Entry { id, parent_id, timestamp, kind: EntryKind::read(fields) });
+            if is_unplaced {
+                self.report(self.entries.len() - 1, "it names no parent; it hangs from the entry before it");
+            }
         }
         for (at, place) in kept_places {
             if let EntryKind::Compaction(compaction) = &mut self.entries[at].kind {
@@ -214,9 +220,14 @@ impl Reader<'_> {
             | EntryKind::Usage(_)
             | EntryKind::Unknown { .. } => true,
         };
-        if !is_sound {
+        let wire_type = self.entries[at].kind.wire_type();
+        let why = match self.entries[at].kind.is_unreadable() {
+            true => Some(format!("{wire_type}WithoutPayload")),
+            false if !is_sound => Some(format!("{wire_type}WithoutTarget")),
+            false => None,
+        };
+        if let Some(kind) = why {
             let source = details_of(&self.entries[at]).unwrap_or_else(Json::empty_object);
-            let kind = format!("{}WithoutTarget", self.entries[at].kind.wire_type());
             self.entries[at].kind = self.leftover(&kind, &source);
         }
     }

@@ -32,8 +32,8 @@ use crate::session::tree::EntryIndex;
 use crate::storage::fs::{FileKind, Fs};
 use crate::storage::jsonl::rewrite::write_all;
 use crate::storage::jsonl::{
-    Head, Ids, JsonlStorage, Members, clear_member, decode_entry, examine, read_head, read_head_behind, read_head_slowly,
-    replace_member, upgraded_header,
+    Head, Ids, JsonlStorage, Members, clear_member, decode_entry, examine, names_a_root, read_head, read_head_behind,
+    read_head_slowly, replace_member, upgraded_header,
 };
 use crate::storage::lock::OwnerLock;
 use crate::storage::repo::id_in_file_name;
@@ -77,7 +77,7 @@ pub enum RepairKind {
     GiveId,
     /// An entry whose id a later line has too gets another.
     ChangeId,
-    /// An entry whose parent is not in the file hangs from an earlier one.
+    /// An entry whose parent is not in the file, or not named, hangs from an earlier one.
     Rehang,
     /// A ring of parents is cut here.
     CutRing,
@@ -300,7 +300,7 @@ struct Row {
     lacks: Lacks,
     /// How long its record is once its text is mended.
     len: usize,
-    /// Whether it may name other entries than its parent.
+    /// Whether it may name other entries than its parent, or says nothing that can be read.
     names_others: bool,
 }
 
@@ -308,6 +308,7 @@ struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lacks {
     Nothing,
+    Parent,
     Id,
     IdAndParent,
 }
@@ -522,15 +523,16 @@ impl Draft<'_> {
         let kind = match head {
             Head::Entry(head) => {
                 let (id, parent) = (head.id.into_owned(), head.parent_id.map(Cow::into_owned));
+                let lacks = if parent.is_none() && !names_a_root(&text) { Lacks::Parent } else { Lacks::Nothing };
                 if is_json {
-                    return Some(Row { id, parent, names_others: names_others(record), ..row });
+                    return Some(Row { id, parent, lacks, names_others: names_others(record), ..row });
                 }
                 let wire_type = head.entry_type.as_wire().to_owned();
                 let wrapping = Wrapping { id: id.clone(), parent: parent.clone(), wire_type, keeps: Keeps::Text };
                 let len = wrapping.around(record).len();
                 self.edit(piece, Edit::Wrap(Box::new(wrapping)));
                 self.add(line, RepairKind::KeepAsCustom, "the record is no JSON; a custom entry holds its text");
-                return Some(Row { id, parent, len, names_others: false, ..row });
+                return Some(Row { id, parent, lacks, len, names_others: false, ..row });
             }
             Head::NoId if is_json => {
                 let parent = Members::of(&text).find(|(key, _)| key == "parentId").map(|(_, value)| value);
@@ -588,7 +590,7 @@ enum Stands {
     Migrated,
 }
 
-/// Whether a record is an entry that may name others than its parent, in its payload.
+/// Whether a record is an entry that may name others than its parent, in its payload, or whose payload is none.
 fn names_others(record: &[u8]) -> bool {
     decode_entry(record).is_none_or(|entry| match entry.kind {
         EntryKind::Leaf(_)
@@ -596,8 +598,8 @@ fn names_others(record: &[u8]) -> bool {
         | EntryKind::ContextEdit(_)
         | EntryKind::Compaction(_)
         | EntryKind::Unknown { .. } => true,
-        EntryKind::Message(_)
-        | EntryKind::BranchSummary(_)
+        EntryKind::Message(payload) => payload.message.is_unreadable(),
+        EntryKind::BranchSummary(_)
         | EntryKind::ModelChange(_)
         | EntryKind::ThinkingLevelChange(_)
         | EntryKind::ActiveToolsChange(_)

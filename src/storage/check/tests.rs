@@ -114,6 +114,40 @@ fn ids_and_parents_that_do_not_fit_are_found() {
 }
 
 #[test]
+fn an_entry_that_names_no_parent_is_found() {
+    let without = |line: String| line.replace(r#""parentId":null,"#, "");
+    check(&[&user("a", "-"), &without(user("b", "-")), &user("c", "b")], "3 missingParent");
+    check(&[&user("a", "-"), &user("b", "-").replace("null", "7"), &user("c", "b")], "3 missingParent");
+    // Nothing comes before the first entry, and null says that nothing does.
+    check(&[&without(user("a", "-")), &user("b", "a"), &user("c", "-")], "");
+    let cut = [HEADER, &user("a", "-"), &without(user("b", "-")), &user("c", "b")].join("\n");
+    assert_eq!(faults_of(cut.as_bytes())[0].message, "no parent is named, so 2 entries are cut off from what was before");
+}
+
+#[test]
+fn a_payload_that_says_nothing_is_found() {
+    check(&[&other("a", "-", r#""message""#), &message("b", "a", "null")], "2 unreadablePayload, 3 unreadablePayload");
+    for unreadable in ["7", "[]", "{}", r#"{"role":7}"#, r#"{"role":"user","content":7}"#, r#"{"role":"toolResult"}"#] {
+        check(&[&user("a", "-"), &message("b", "a", unreadable)], "3 unreadablePayload");
+    }
+    check(
+        &[&user("a", "-"), &other("b", "a", r#""compaction""#), &other("c", "b", r#""custom_message","content":7"#)],
+        "3 unreadablePayload, 4 unreadablePayload",
+    );
+    // What a later version may write, and what is not said, is no fault.
+    check(
+        &[
+            &message("a", "-", r#"{"role":"later","content":7}"#),
+            &message("b", "a", r#"{"role":"user"}"#),
+            &other("c", "b", r#""later""#),
+            &other("d", "c", r#""custom_message""#),
+            &other("e", "d", r#""model_change""#),
+        ],
+        "",
+    );
+}
+
+#[test]
 fn cut_off_entries_are_counted() {
     let lines =
         [HEADER.to_owned(), user("c", "gone"), user("d", "c"), user("e", "c"), user("r", "q"), user("q", "r"), user("h", "q")];

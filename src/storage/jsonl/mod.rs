@@ -36,7 +36,7 @@ use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, S
 use reader::{Index, Source};
 use writer::Burst;
 
-pub(crate) use codec::{Head, Members, decode_entry, read_head, read_head_behind, read_head_slowly};
+pub(crate) use codec::{Head, Members, decode_entry, names_a_root, read_head, read_head_behind, read_head_slowly};
 pub(crate) use edit::{clear_member, replace_member};
 pub(crate) use migrate::{hash as stable_hash, upgraded_header};
 pub(crate) use recovery::{Ids, examine};
