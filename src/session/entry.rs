@@ -875,7 +875,8 @@ mod tests {
 
     #[test]
     fn times_are_written_as_chrono_writes_them() {
-        let years = [-70_000_000_000_000, -62_167_219_200_001, -62_167_219_200_000, -1, 0, 253_402_300_799_999, 253_402_300_800_000];
+        let years =
+            [-70_000_000_000_000, -62_167_219_200_001, -62_167_219_200_000, -1, 0, 253_402_300_799_999, 253_402_300_800_000];
         let steps = (0..5_000).map(|step: i64| step * 50_680_461_987 - 2_000_000_000_007);
         for unix_ms in years.into_iter().chain(steps) {
             let time = chrono::DateTime::from_timestamp_millis(unix_ms).expect("a time of chrono");

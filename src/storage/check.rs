@@ -93,6 +93,8 @@ pub enum FaultKind {
     DanglingFirstKept,
     /// The file is of a version that is read and never written.
     NewerVersion,
+    /// The header's line begins with a byte order mark, which Pi does not read over.
+    ByteOrderMark,
     /// Others may read or write the file.
     LoosePermissions,
     /// The cwd is no folder of this machine.
@@ -125,6 +127,7 @@ impl FaultKind {
             | Self::DanglingContextEdit
             | Self::DanglingFirstKept => Severity::Damage,
             Self::NewerVersion
+            | Self::ByteOrderMark
             | Self::LoosePermissions
             | Self::CwdGone
             | Self::CwdDiffers
@@ -150,6 +153,7 @@ impl FaultKind {
             Self::DanglingContextEdit => "danglingContextEdit",
             Self::DanglingFirstKept => "danglingFirstKeptEntryId",
             Self::NewerVersion => "newerVersion",
+            Self::ByteOrderMark => "byteOrderMark",
             Self::LoosePermissions => "loosePermissions",
             Self::CwdGone => "cwdGone",
             Self::CwdDiffers => "cwdDiffers",
@@ -168,7 +172,7 @@ impl FaultKind {
 pub fn check_file(fs: &Arc<dyn Fs>, path: &Path) -> Result<Vec<Fault>, StorageError> {
     let session = JsonlStorage::open(fs.clone(), path)?;
     let mut check = Check { session: &session, path, faults: Vec::new() };
-    check.file(&**fs);
+    check.file(&**fs)?;
     let unplaced = check.lines()?;
     check.tree(&unplaced);
     let mut faults = check.faults;
@@ -195,7 +199,7 @@ impl Check<'_> {
     }
 
     /// The header, and what is around the file.
-    fn file(&mut self, fs: &dyn Fs) {
+    fn file(&mut self, fs: &dyn Fs) -> Result<(), StorageError> {
         let (line, offset) = self.session.header_place();
         let header = self.session.header().clone();
         if header.id.is_empty() {
@@ -204,6 +208,10 @@ impl Check<'_> {
         if header.version > FORMAT_VERSION {
             let message = format!("{}: this session can be read and not changed", newer_version(header.version));
             self.add(line, offset, FaultKind::NewerVersion, message);
+        }
+        if self.session.begins_with_mark()? {
+            let message = "the file begins with a byte order mark, and Pi does not open it; repair takes the mark out".to_owned();
+            self.add(line, offset, FaultKind::ByteOrderMark, message);
         }
         if let Ok(meta) = fs.metadata(self.path)
             && meta.mode & 0o077 != 0
@@ -229,6 +237,7 @@ impl Check<'_> {
             let message = format!("the id in the file's name is {id}, in the header {}", header.id);
             self.add(line, offset, FaultKind::FileNameDiffers, message);
         }
+        Ok(())
     }
 
     /// The lines one by one: what opening found, the bodies, and what they name. Returns the entries that have no word of
@@ -253,6 +262,10 @@ impl Check<'_> {
             let bytes = self.session.line(index)?;
             if Some(index) != first && tree.parent_id(index).is_none() && !names_a_root(&well_formed(&bytes)) {
                 unplaced.insert(index);
+            }
+            if tree.id(index).as_str().is_empty() {
+                let message = "the id is empty, and for Pi what hangs from this entry hangs from nothing".to_owned();
+                self.at(index, FaultKind::Line(DamageKind::MissingId), message);
             }
             if let Some((kind, message)) = text_fault(&self.session.raw_line(index)?)
                 && !told.contains(&(self.session.line_number(index), kind))

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::storage::fs::{OpenFor, StdFs};
+use crate::storage::jsonl::MARK;
 use crate::storage::testing::file;
 
 const HEADER: &str = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}"#;
@@ -68,8 +69,23 @@ fn a_clean_file_has_no_faults() {
     check(&[&user("a", "-"), &calls("b", "a", &["c"]), &result("c", "b", "c"), &user("d", "c"), ""], "");
     // No newline at the end, blank lines, and what JavaScript writes.
     check(&[&user("a", "-"), "", " \r", &user("b", "a").replace('x', "\\ud83d \u{2028}")], "");
-    let bom = [b"\xef\xbb\xbf".as_slice(), HEADER.as_bytes()].concat();
-    assert_eq!(faults_of(&bom), []);
+    // A byte order mark on a line of its own is white space to Pi.
+    let mark = [MARK, b"\n", HEADER.as_bytes()].concat();
+    assert_eq!(faults_of(&mark), []);
+}
+
+#[test]
+fn a_byte_order_mark_before_the_header_is_noted() {
+    let faults = faults_of(&[MARK, HEADER.as_bytes(), b"\n", user("a", "-").as_bytes()].concat());
+    assert_eq!(
+        faults.iter().map(|fault| (fault.kind, fault.severity())).collect::<Vec<_>>(),
+        [(FaultKind::ByteOrderMark, Severity::Note)]
+    );
+}
+
+#[test]
+fn an_empty_id_is_none() {
+    check(&[&user("a", "-"), &user("", "a"), &user("c", "")], "3 missingId");
 }
 
 #[test]

@@ -76,6 +76,14 @@ impl Draft<'_> {
             self.add(self.pieces[piece].line, RepairKind::GiveId, message);
             rows[at].id = id;
         }
+        // Of lines with one id the last has it, also where it is empty.
+        let Some(named) = rows.iter().rfind(|row| row.is_named_empty).map(|row| row.id.clone()) else { return };
+        for row in rows.iter_mut().filter(|row| row.parent.as_deref() == Some("")) {
+            self.edit(row.piece, Edit::parent(Some(&named)));
+            let message = format!("the parent had an empty id; this entry hangs from {named}");
+            self.add(self.pieces[row.piece].line, RepairKind::Rehang, message);
+            row.parent = Some(named.clone());
+        }
     }
 
     /// Of lines with one id the last keeps it. Returns the rows that stay.
