@@ -15,7 +15,7 @@ use crate::import::{EntryCounts, ImportDamage, ImportFormat, ImportedSession, So
 use crate::session::entry::{Custom, Entry, EntryId, EntryKind, EntryType, FORMAT_VERSION, Header, format_timestamp};
 use crate::session::hash::fnv1a;
 use crate::session::json::{Extra, Fields, Json};
-use crate::session::message::{Content, Message};
+use crate::session::message::{Block, Content, Message};
 
 /// The format.
 #[derive(Clone, Copy, Debug)]
@@ -201,6 +201,10 @@ impl Reader<'_> {
                 mend_message(&mut payload.message, at_ms);
                 true
             }
+            EntryKind::CustomMessage(message) => {
+                mend_blocks(&mut message.content);
+                true
+            }
             EntryKind::Compaction(compaction) => {
                 if compaction.first_kept_entry_id.is_some() && !names(&compaction.first_kept_entry_id) {
                     compaction.first_kept_entry_id = Some(own);
@@ -215,7 +219,6 @@ impl Reader<'_> {
             | EntryKind::ThinkingLevelChange(_)
             | EntryKind::ActiveToolsChange(_)
             | EntryKind::Custom(_)
-            | EntryKind::CustomMessage(_)
             | EntryKind::SessionInfo(_)
             | EntryKind::Usage(_)
             | EntryKind::Unknown { .. } => true,
@@ -261,8 +264,12 @@ impl Reader<'_> {
 
 fn mend_message(message: &mut Message, at_ms: i64) {
     match message {
-        Message::Assistant(message) => complete(message, at_ms),
+        Message::Assistant(message) => {
+            mend_blocks(&mut message.content);
+            complete(message, at_ms);
+        }
         Message::ToolResult(message) => {
+            mend_blocks(&mut message.content);
             if let Some(Content::Text(_)) | None = &message.content {
                 message.content = Some(Content::Blocks(message.content.take().unwrap_or_default().to_blocks()));
             }
@@ -270,15 +277,32 @@ fn mend_message(message: &mut Message, at_ms: i64) {
             message.timestamp.get_or_insert(at_ms);
         }
         Message::User(message) => {
+            mend_blocks(&mut message.content);
             message.content.get_or_insert_with(Content::default);
             message.timestamp.get_or_insert(at_ms);
         }
+        Message::Custom(message) => mend_blocks(&mut message.content),
         Message::BashExecution(_)
-        | Message::Custom(_)
         | Message::System(_)
         | Message::BranchSummary(_)
         | Message::CompactionSummary(_)
         | Message::Unknown(_) => {}
+    }
+}
+
+/// Blocks of a type of Pi's in another shape, with which Pi does not open a session, become text that shows them.
+fn mend_blocks(content: &mut Option<Content>) {
+    let Some(Content::Blocks(blocks)) = content else { return };
+    let is_pis = |json: &Json| {
+        let wire_type = json.fields().and_then(|fields| fields.get::<String>("type"));
+        wire_type.is_none_or(|name| matches!(name.as_str(), "text" | "thinking" | "image" | "toolCall"))
+    };
+    for block in blocks {
+        if let Block::Unknown(json) = block
+            && is_pis(json)
+        {
+            *block = Block::text(json.as_str());
+        }
     }
 }
 

@@ -339,7 +339,7 @@ impl Session {
     /// When the file cannot be read.
     pub fn path_cut(&self, at: Option<EntryIndex>) -> Result<Option<(EntryIndex, PathCut)>, StorageError> {
         let tree = self.tree();
-        let Some(first) = tree.path(at).first().copied() else { return Ok(None) };
+        let Some(first) = at.and_then(|at| tree.ancestors(at).last()) else { return Ok(None) };
         let cut = if tree.is_orphan(first) {
             Some(PathCut::MissingParent)
         } else if tree.parent(first).is_some() {

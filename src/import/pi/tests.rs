@@ -101,6 +101,24 @@ fn what_pi_cannot_open_is_kept_and_not_passed_on() {
 }
 
 #[test]
+fn blocks_of_another_shape_become_text() {
+    let session = check(
+        &[
+            r#"{"type":"session","version":3,"id":"s","timestamp":"2025-01-01T00:00:00.000Z","cwd":"/d"}"#,
+            r#"{"type":"message","id":"a","parentId":null,"timestamp":"2025-01-01T00:00:00.000Z","message":{"role":"user","content":[{"type":"text"},null,{"type":"later","x":1}]}}"#,
+            r#"{"type":"message","id":"b","parentId":"a","timestamp":"2025-01-01T00:00:00.000Z","message":{"role":"assistant","content":[{"type":"toolCall","name":"ls"}]}}"#,
+        ],
+        "
+        1 <- user {\"type\":\"text\"} | null | {\"type\":\"later\",\"x\":1}
+        2 <1 assistant {\"type\":\"toolCall\",\"name\":\"ls\"} (unknown, stop, 0 tokens)
+        ",
+    );
+    let blocks = session.entries[0].message().and_then(|message| message.content()).expect("its content").to_blocks();
+    let are_text: Vec<_> = blocks.iter().map(|block| block.as_text().is_some()).collect();
+    assert_eq!(are_text, [true, true, false], "a block of a type that is unknown stays");
+}
+
+#[test]
 fn a_newer_version_is_refused() {
     let session = check(
         &[r#"{"type":"session","version":4,"id":"s","timestamp":"t","cwd":"/d"}"#, r#"{"type":"message","id":"a"}"#],
