@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::config::Origin;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::invocation::Invocation;
-use crate::cli::text::{one_line, quote};
+use crate::cli::text::{one_line, operand, quote};
 use crate::cli::view::count;
 use crate::session::entry::{EntryType, FORMAT_VERSION, SessionId};
 use crate::session::labels::SessionName;
@@ -103,7 +103,7 @@ pub(super) fn note_stray_tail(invocation: &mut Invocation<'_>, session: &Session
     invocation.ui.note(&format!(
         "the last line, a {kind} entry, hangs elsewhere than the leaf, and Pi would go on from it; to go there too: \
          pi-sessions goto {name} {}",
-        quote(id.as_str())
+        operand(id.as_str())
     ));
     Ok(())
 }

@@ -480,6 +480,11 @@ Which one (number, nothing for none)? ␛[2mnote:␛[0m going on with 019ad3c5-0
 > ␛[2mnote:␛[0m to go on: pi-sessions resume 019ad3c5-0000-7000-8000-000000000002
 "#);
     assert_eq!(typed(&env, "resume", &[""]).code, 1);
+    // A copy is made of the one that is picked, too.
+    let run = typed(&env, "chat --fork", &["2", "quit"]);
+    assert!(run.code == 0 && run.stderr.contains("this is a copy of 019ad3c5-0000-7000-8000-000000000001"), "{run}");
+    assert!(run.stderr.contains("you: one"), "{run}");
+    assert_eq!(env.run("chat --fork -p x").code, 2);
     let other = TestEnv::new();
     assert_eq!(other.run("resume -p x").code, 2);
 }

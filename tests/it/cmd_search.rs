@@ -119,6 +119,13 @@ fn the_commands_below_hits_find_their_entries() {
             assert!(run.code == 0 && run.stdout.contains(&format!(r#""id":"{entry}""#)), "{run}");
         }
     }
+    // An id that looks like an option is none.
+    let env = TestEnv::new();
+    env.session("odd", &said(1, "login").replace("u1", "--summarize"));
+    let shown = env.run("search login").stdout;
+    assert!(shown.contains("pi-sessions goto odd -- --summarize\n"), "{shown}");
+    let run = env.run("goto odd -- --summarize");
+    assert!(run.code == 0 && run.stdout == "login\n", "{run}");
     // Under another root than the usual one, no id is found by the next command.
     let env = TestEnv::new();
     env.session("there", &said(1, "login"));

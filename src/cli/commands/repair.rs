@@ -62,7 +62,9 @@ pub(super) fn run(args: &RepairArgs, invocation: &mut Invocation<'_>) -> Result<
         (false, false) => repair_file(repo.fs(), &path, IfHeld::Refuse).map_err(|error| {
             let is_held = matches!(error, StorageError::Busy { .. });
             let error = CliError::from(error);
-            let name = if names.are_ids() { quote(&args.session.session) } else { quote(&path.to_string_lossy()) };
+            let typed = args.session.session.as_str();
+            let is_found = names.are_ids() && !typed.starts_with('-');
+            let name = if is_found { quote(typed) } else { quote(&path.to_string_lossy()) };
             match is_held {
                 true => error
                     .hint(format!("work on a copy: pi-sessions fork {name} --all"))

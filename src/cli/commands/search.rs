@@ -17,7 +17,7 @@ use crate::cli::folder::absolute;
 use crate::cli::invocation::Invocation;
 use crate::cli::moment::Moment;
 use crate::cli::refer::CommandNames;
-use crate::cli::text::{cut, cut_start, lines, one_line, pad, quote, width};
+use crate::cli::text::{cut, cut_start, lines, one_line, operand, pad, quote, width};
 use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{age, count, path_text};
 use crate::session::entry::{EntryType, SessionId, format_timestamp};
@@ -253,7 +253,7 @@ fn print(hits: &[SearchHit], sessions: &[SessionSummary], invocation: &mut Invoc
             },
             // A name or a label is no place to go on from.
             command: one_line(&match hit.entry_type == EntryType::Message {
-                true => format!("pi-sessions goto {session} {}", quote(hit.entry_id.as_str())),
+                true => format!("pi-sessions goto {session} {}", operand(hit.entry_id.as_str())),
                 false => format!("pi-sessions resume {session}"),
             }),
         }
