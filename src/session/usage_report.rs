@@ -97,41 +97,97 @@ impl Totals {
 #[derive(Clone, Debug, Default)]
 struct Names {
     names: Vec<String>,
-    by_name: HashMap<String, usize>,
+    by_name: HashMap<String, Place>,
 }
 
+/// Which of some names; small, because each entry has a few.
+type Place = u32;
+
 impl Names {
-    fn place(&mut self, name: String) -> usize {
+    fn place(&mut self, name: String) -> Place {
         if let Some(place) = self.by_name.get(&name) {
             return *place;
         }
+        // A file has fewer entries than that.
+        let place = Place::try_from(self.names.len()).unwrap_or(Place::MAX);
         self.names.push(name.clone());
-        self.by_name.insert(name, self.names.len() - 1);
-        self.names.len() - 1
+        self.by_name.insert(name, place);
+        place
     }
 
-    fn get(&self, place: Option<usize>) -> &str {
-        place.and_then(|place| self.names.get(place)).map_or(UNKNOWN, String::as_str)
+    fn get(&self, place: Option<Place>) -> &str {
+        place.and_then(|place| self.names.get(place as usize)).map_or(UNKNOWN, String::as_str)
     }
 }
 
-/// What one entry adds.
+/// What one entry adds. Sessions have millions, so it is small.
 #[derive(Clone, Debug)]
 struct Item {
     /// Tells copies; of two hashes, so that among billions no two are taken for one.
     key: [u64; 2],
     time_ms: Option<i64>,
-    is_message: bool,
-    model: Option<usize>,
+    model: Option<Place>,
     /// The model of the entries that hang from it and name none.
     #[cfg_attr(not(feature = "search"), expect(dead_code, reason = "read by what is kept between two reports"))]
-    next_model: Option<usize>,
+    next_model: Option<Place>,
     /// The tools that it calls.
-    calls: Vec<usize>,
+    calls: Box<[Place]>,
     /// The tool whose result it is.
-    result_of: Option<usize>,
+    result_of: Option<Place>,
+    /// Tokens and cost, unless there are none.
+    usage: Option<Box<(Tokens, f64)>>,
+    /// Milliseconds, fewer than [`PAUSE_MS`].
+    active_ms: u32,
+    is_message: bool,
+    is_prompt: bool,
+    is_turn: bool,
+    is_failed_result: bool,
+    is_compaction: bool,
+    is_branch_end: bool,
+}
+
+impl Item {
+    fn new(key: [u64; 2], time_ms: Option<i64>) -> Self {
+        Self {
+            key,
+            time_ms,
+            model: None,
+            next_model: None,
+            calls: Box::default(),
+            result_of: None,
+            usage: None,
+            active_ms: 0,
+            is_message: false,
+            is_prompt: false,
+            is_turn: false,
+            is_failed_result: false,
+            is_compaction: false,
+            is_branch_end: false,
+        }
+    }
+
+    /// Tokens and cost, as they are kept.
+    fn set_usage(&mut self, tokens: Tokens, cost: f64) {
+        self.usage = (tokens != Tokens::default() || cost.to_bits() != 0).then(|| Box::new((tokens, cost)));
+    }
+
     /// All but `sessions`.
-    adds: Totals,
+    fn adds(&self) -> Totals {
+        let (tokens, cost) = self.usage.as_deref().copied().unwrap_or_default();
+        Totals {
+            sessions: 0,
+            messages: self.is_message.into(),
+            prompts: self.is_prompt.into(),
+            turns: self.is_turn.into(),
+            tool_calls: self.calls.len() as u64,
+            tool_failures: self.is_failed_result.into(),
+            compactions: self.is_compaction.into(),
+            branches: self.is_branch_end.into(),
+            tokens,
+            cost,
+            active_ms: self.active_ms.into(),
+        }
+    }
 }
 
 /// Reads one session's entries for a report.
@@ -141,7 +197,7 @@ pub struct SessionUsageFold {
     items: Vec<Option<Item>>,
     models: Names,
     tools: Names,
-    model_at: HashMap<EntryId, usize>,
+    model_at: HashMap<EntryId, Place>,
     name: SessionName,
 }
 
@@ -164,37 +220,35 @@ impl SessionUsageFold {
         if let Some(model) = next_model {
             self.model_at.insert(entry.id.clone(), model);
         }
-        let mut adds = Totals::default();
-        let (mut calls, mut result_of) = (Vec::new(), None);
-        let is_message = entry.kind.entry_type() == EntryType::Message;
-        adds.messages = u64::from(is_message);
-        adds.compactions = u64::from(entry.kind.entry_type() == EntryType::Compaction);
+        let (tokens, cost) = match usage_of(entry) {
+            Some(usage) => (Tokens::of(&usage), usage.cost.as_ref().map_or(0.0, |cost| cost.total)),
+            None => (Tokens::default(), 0.0),
+        };
+        let time_ms = entry.timestamp_ms().or_else(|| entry.message().and_then(Message::timestamp));
+        let mut item = Item { model, next_model, ..Item::new(key_of(entry, tokens, cost), time_ms) };
+        item.set_usage(tokens, cost);
+        item.is_message = entry.kind.entry_type() == EntryType::Message;
+        item.is_compaction = entry.kind.entry_type() == EntryType::Compaction;
         match entry.message() {
             Some(Message::Assistant(message)) => {
-                calls = message.tool_calls().map(|call| self.tools.place(call.name.clone())).collect();
-                adds.turns = 1;
-                adds.tool_calls = calls.len() as u64;
+                item.calls = message.tool_calls().map(|call| self.tools.place(call.name.clone())).collect();
+                item.is_turn = true;
             }
             Some(Message::ToolResult(message)) => {
-                result_of = Some(self.tools.place(message.tool_name.clone()));
-                adds.tool_failures = u64::from(message.is_error == Some(true));
+                item.result_of = Some(self.tools.place(message.tool_name.clone()));
+                item.is_failed_result = message.is_error == Some(true);
             }
-            Some(message) => adds.prompts = u64::from(message.role() == Role::User),
+            Some(message) => item.is_prompt = message.role() == Role::User,
             None => {}
         }
-        if let Some(usage) = usage_of(entry) {
-            adds.tokens = Tokens::of(&usage);
-            adds.cost = usage.cost.as_ref().map_or(0.0, |cost| cost.total);
-        }
-        let time_ms = entry.timestamp_ms().or_else(|| entry.message().and_then(Message::timestamp));
-        Item { key: key_of(entry, &adds), time_ms, is_message, model, next_model, calls, result_of, adds }
+        item
     }
 
     /// What the session comes to; `tree` is that of the file, or of a migrated one.
     pub fn finish(mut self, header: &Header, tree: &SessionTree) -> SessionUsage {
         for end in tree.branch_ends() {
             if let Some(Some(item)) = self.items.get_mut(end.get()) {
-                item.adds.branches = 1;
+                item.is_branch_end = true;
             }
         }
         // As everywhere, an entry counts no more when a later line has its id.
@@ -214,11 +268,13 @@ impl SessionUsageFold {
         order.sort_unstable();
         for pair in order.windows(2) {
             let gap_ms = pair[1].0.saturating_sub(pair[0].0);
-            if gap_ms < PAUSE_MS {
-                items[pair[1].1].adds.active_ms = gap_ms;
+            if let Ok(gap_ms) = u32::try_from(gap_ms)
+                && i64::from(gap_ms) < PAUSE_MS
+            {
+                items[pair[1].1].active_ms = gap_ms;
             }
         }
-        items.retain(|item| item.adds != Totals::default());
+        items.retain(|item| item.adds() != Totals::default());
         let name = self.name.into_inner();
         SessionUsage { id: header.id.clone(), cwd: header.cwd.clone(), name, items, models: self.models, tools: self.tools }
     }
@@ -262,7 +318,7 @@ fn model_of(entry: &Entry) -> Option<String> {
     }
 }
 
-fn key_of(entry: &Entry, adds: &Totals) -> [u64; 2] {
+fn key_of(entry: &Entry, tokens: Tokens, cost: f64) -> [u64; 2] {
     let response_id = match entry.message() {
         Some(Message::Assistant(message)) => message.extra.get("responseId").and_then(Json::to::<String>),
         _ => None,
@@ -270,8 +326,8 @@ fn key_of(entry: &Entry, adds: &Totals) -> [u64; 2] {
     let response_id = response_id.filter(|id| !id.is_empty());
     // The model of the line alone: what is inherited may differ in a fork that begins in the middle.
     let model = model_of(entry);
-    let Tokens { input, output, cache_read, cache_write } = adds.tokens;
-    let usage = (input, output, cache_read, cache_write, adds.cost.to_bits());
+    let Tokens { input, output, cache_read, cache_write } = tokens;
+    let usage = (input, output, cache_read, cache_write, cost.to_bits());
     [0u8, 1].map(|salt| {
         let mut hasher = DefaultHasher::new();
         salt.hash(&mut hasher);
@@ -303,11 +359,12 @@ impl SessionUsage {
     /// What the session holds by itself, whatever of it is a copy.
     pub fn stats(&self) -> SessionStats {
         let mut stats = SessionStats::default();
-        for Item { adds, result_of, .. } in &self.items {
+        for item in &self.items {
+            let adds = item.adds();
             stats.messages += adds.messages;
             stats.user_messages += adds.prompts;
             stats.assistant_messages += adds.turns;
-            stats.tool_results += u64::from(result_of.is_some());
+            stats.tool_results += u64::from(item.result_of.is_some());
             stats.tool_calls += adds.tool_calls;
             stats.compactions += adds.compactions;
             stats.tokens.add(adds.tokens);
@@ -391,7 +448,7 @@ impl UsageReport {
                 continue;
             }
             is_counted = true;
-            self.total.add(&item.adds);
+            self.total.add(&item.adds());
             self.add_to_group(session, item);
         }
         self.total.sessions += u64::from(is_counted);
@@ -402,12 +459,12 @@ impl UsageReport {
         match by {
             GroupBy::Day => {
                 let day = item.time_ms.map(|time_ms| format_timestamp(time_ms).chars().take_while(|char| *char != 'T').collect());
-                self.group(day.unwrap_or_else(|| UNKNOWN.to_owned())).add(&item.adds);
+                self.group(day.unwrap_or_else(|| UNKNOWN.to_owned())).add(&item.adds());
             }
-            GroupBy::Model => self.group(session.models.get(item.model).to_owned()).add(&item.adds),
-            GroupBy::Project => self.group(session.cwd.clone()).add(&item.adds),
+            GroupBy::Model => self.group(session.models.get(item.model).to_owned()).add(&item.adds()),
+            GroupBy::Project => self.group(session.cwd.clone()).add(&item.adds()),
             GroupBy::Session => {
-                self.group(session.id.clone()).add(&item.adds);
+                self.group(session.id.clone()).add(&item.adds());
                 if let Some(group) = self.groups.get_mut(&session.id) {
                     group.name.clone_from(&session.name);
                 }
@@ -417,7 +474,7 @@ impl UsageReport {
                     self.group(session.tools.get(Some(*call)).to_owned()).tool_calls += 1;
                 }
                 if item.result_of.is_some() {
-                    let result = Totals { branches: 0, active_ms: 0, ..item.adds };
+                    let result = Totals { branches: 0, active_ms: 0, ..item.adds() };
                     self.group(session.tools.get(item.result_of).to_owned()).add(&result);
                 }
             }

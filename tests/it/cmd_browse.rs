@@ -165,6 +165,19 @@ f fork  a all folders  m named  r rename  d delete  ? all keys  q quit
 }
 
 #[test]
+fn enter_waits_for_a_session_that_is_not_open_yet() {
+    let env = several();
+    let mut screen = Screen::open(env.browser(80, 24));
+    let gone = "The folder of the session is gone.";
+    screen.press_at_once("Down Enter");
+    assert_eq!(screen.browser.take_outside(), None);
+    assert!(screen.text().contains(gone), "{}", screen.text());
+    screen.press("n").press_at_once("Down Enter Up");
+    assert!(!screen.text().contains(gone), "another one was selected: {}", screen.text());
+    assert_eq!(screen.browser.take_outside(), None);
+}
+
+#[test]
 fn typing_narrows_the_list_and_esc_shows_all_again() {
     let env = several();
     let mut screen = Screen::open(env.browser(80, 24));

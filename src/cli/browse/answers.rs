@@ -195,6 +195,9 @@ impl State {
             effects.push(Effect::Ask(crate::cli::browse::event::Request::Rows(session.clone(), self.scope)));
         }
         self.go_to_wanted_entry();
+        if std::mem::take(&mut self.resume_when_open) {
+            return self.resume(effects);
+        }
         if self.told.is_none() {
             self.warn_of(&session);
         }
@@ -216,6 +219,7 @@ impl State {
         if self.asked.open.as_ref() == Some(&path) {
             self.asked.open = None;
         }
+        self.resume_when_open &= self.wanted.as_ref() != Some(&path);
         if is_gone {
             let title = self.title_of(&path);
             self.forget(&path);

@@ -370,11 +370,16 @@ impl State {
         place
     }
 
-    fn resume(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn resume(&mut self, effects: &mut Vec<Effect>) {
         let Some(path) = self.session() else { return };
         if let Some(unopened) = self.unopened.as_ref().filter(|unopened| unopened.path == path) {
             let problem = unopened.problem.clone();
             return self.problem(problem);
+        }
+        if self.asked.open.as_ref() == Some(&path) && self.tree.session().is_none_or(|session| session.path != path) {
+            // Whether it can be written, and whether its folder is there, is known then.
+            self.resume_when_open = true;
+            return self.tell("opening it");
         }
         let entry = match self.focus {
             Pane::List => None,

@@ -135,6 +135,8 @@ pub struct State {
     pub(super) all_for_now: bool,
     /// Whether the leaf is gone to when the session is there again.
     pub(super) follow_leaf: bool,
+    /// Whether the selected session is resumed as soon as it is open.
+    pub(super) resume_when_open: bool,
     pub(super) ticket: u64,
     /// What was asked for and is not answered.
     pub(super) asked: Asked,
@@ -321,6 +323,7 @@ impl State {
         }
         self.wanted.clone_from(&selected);
         self.unopened = None;
+        self.resume_when_open = false;
         let Some(path) = selected else {
             self.tree.clear();
             self.page = Page::default();

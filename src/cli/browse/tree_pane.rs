@@ -176,30 +176,26 @@ impl TreePane {
         self.scroll.to(place, self.shown.len());
     }
 
-    /// Goes to the user message before or behind; false if there is none.
+    /// Goes to the user message before or behind, on the branch that one is in; false if there is none.
     pub fn turn(&mut self, back: bool) -> bool {
-        let Some(session) = self.session.clone() else { return false };
-        let is_user = |place: &usize| {
-            self.entry_at(*place).is_some_and(|entry| session.session.tree().role(entry) == Some(Role::User))
-                // Turns of the branch that one is in.
-                && self.is_along(*place)
+        let (Some(session), Some(here)) = (self.session.clone(), self.selected()) else { return false };
+        let tree = session.session.tree();
+        let selected = self.scroll.selected();
+        let user_at = |place: usize| self.entry_at(place).filter(|entry| tree.role(*entry) == Some(Role::User));
+        let place = if back {
+            let above: HashSet<_> = tree.ancestors(here).collect();
+            (0..selected).rev().find(|place| user_at(*place).is_some_and(|entry| above.contains(&entry)))
+        } else {
+            // Each entry is passed once on the ways up, however many rows there are.
+            let mut passed = HashSet::new();
+            let mut hangs_from_here =
+                |entry| tree.ancestors(entry).take_while(|entry| passed.insert(*entry)).any(|entry| entry == here);
+            (selected + 1..self.shown.len()).find(|place| user_at(*place).is_some_and(&mut hangs_from_here))
         };
-        let here = self.scroll.selected();
-        let place = if back { (0..here).rev().find(is_user) } else { (here + 1..self.shown.len()).find(is_user) };
         if let Some(place) = place {
             self.scroll.to(place, self.shown.len());
         }
         place.is_some()
-    }
-
-    /// Whether a row is on the way from the root to where one is, or leads on from there without a branch.
-    fn is_along(&self, place: usize) -> bool {
-        let (Some(session), Some(here), Some(there)) = (&self.session, self.selected(), self.entry_at(place)) else {
-            return false;
-        };
-        let tree = session.session.tree();
-        let (low, high) = if place < self.scroll.selected() { (here, there) } else { (there, here) };
-        tree.ancestors(low).any(|entry| entry == high)
     }
 
     /// Goes to the next place that was found, or the one before, in the order of the file; false if there is none.

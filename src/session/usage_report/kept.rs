@@ -4,12 +4,11 @@
 //! - What is read back gives the same report, and goes on with later entries as the fold that was written would have.
 //! - Bytes that were not written here give `None`, or a fold that adds up something else; nothing panics.
 
-use super::{Item, SessionUsageFold};
+use super::{Item, Place, SessionUsageFold};
 use crate::session::bytes::{Reader, Writer};
 use crate::session::labels::SessionName;
 use crate::session::stats::Tokens;
 use crate::session::tree::SessionTree;
-use crate::session::usage_report::Totals;
 
 /// Bits of an item's first byte.
 const IS_THERE: u8 = 1;
@@ -78,7 +77,6 @@ impl SessionUsageFold {
 
 fn encode_item(out: &mut Writer, item: &Item) {
     let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
-    let has_usage = item.adds.tokens != Tokens::default() || item.adds.cost.to_bits() != 0;
     out.0.push(
         IS_THERE
             | flag(item.is_message, IS_MESSAGE)
@@ -86,30 +84,30 @@ fn encode_item(out: &mut Writer, item: &Item) {
             | flag(item.model.is_some(), HAS_MODEL)
             | flag(item.next_model.is_some(), HAS_NEXT_MODEL)
             | flag(item.result_of.is_some(), IS_RESULT)
-            | flag(has_usage, HAS_USAGE)
+            | flag(item.usage.is_some(), HAS_USAGE)
             | flag(!item.calls.is_empty(), HAS_CALLS),
     );
     out.0.push(
-        flag(item.adds.prompts > 0, PROMPT)
-            | flag(item.adds.turns > 0, TURN)
-            | flag(item.adds.tool_failures > 0, FAILURE)
-            | flag(item.adds.compactions > 0, COMPACTION),
+        flag(item.is_prompt, PROMPT)
+            | flag(item.is_turn, TURN)
+            | flag(item.is_failed_result, FAILURE)
+            | flag(item.is_compaction, COMPACTION),
     );
     item.key.iter().for_each(|half| out.0.extend_from_slice(&half.to_le_bytes()));
     if let Some(time_ms) = item.time_ms {
         out.0.extend_from_slice(&time_ms.to_le_bytes());
     }
     for place in [item.model, item.next_model, item.result_of].into_iter().flatten() {
-        out.number(place as u64);
+        out.number(place.into());
     }
     if !item.calls.is_empty() {
         out.number(item.calls.len() as u64);
-        item.calls.iter().for_each(|call| out.number(*call as u64));
+        item.calls.iter().for_each(|call| out.number((*call).into()));
     }
-    if has_usage {
-        let Tokens { input, output, cache_read, cache_write } = item.adds.tokens;
+    if let Some((tokens, cost)) = item.usage.as_deref() {
+        let Tokens { input, output, cache_read, cache_write } = *tokens;
         [input, output, cache_read, cache_write].into_iter().for_each(|number| out.number(number));
-        out.0.extend_from_slice(&item.adds.cost.to_bits().to_le_bytes());
+        out.0.extend_from_slice(&cost.to_bits().to_le_bytes());
     }
 }
 
@@ -121,31 +119,33 @@ fn decode_item(input: &mut Reader<'_>) -> Option<Option<Item>> {
         return Some(None);
     }
     let counts = input.byte()?;
-    let count = |bit: u8| u64::from(counts & bit != 0);
     let key = [u64::from_le_bytes(input.array()?), u64::from_le_bytes(input.array()?)];
     let time_ms = if has(HAS_TIME) { Some(i64::from_le_bytes(input.array()?)) } else { None };
-    let mut place = |bit: u8| if has(bit) { Some(Some(usize::try_from(input.number()?).ok()?)) } else { Some(None) };
+    let mut place = |bit: u8| if has(bit) { Some(Some(Place::try_from(input.number()?).ok()?)) } else { Some(None) };
     let (model, next_model, result_of) = (place(HAS_MODEL)?, place(HAS_NEXT_MODEL)?, place(IS_RESULT)?);
     let mut calls = Vec::new();
     if has(HAS_CALLS) {
         for _ in 0..input.number()? {
-            calls.push(usize::try_from(input.number()?).ok()?);
+            calls.push(Place::try_from(input.number()?).ok()?);
         }
     }
-    let mut adds = Totals {
-        messages: u64::from(has(IS_MESSAGE)),
-        prompts: count(PROMPT),
-        turns: count(TURN),
-        tool_calls: calls.len() as u64,
-        tool_failures: count(FAILURE),
-        compactions: count(COMPACTION),
-        ..Totals::default()
+    let mut item = Item {
+        model,
+        next_model,
+        result_of,
+        calls: calls.into(),
+        is_message: has(IS_MESSAGE),
+        is_prompt: counts & PROMPT != 0,
+        is_turn: counts & TURN != 0,
+        is_failed_result: counts & FAILURE != 0,
+        is_compaction: counts & COMPACTION != 0,
+        ..Item::new(key, time_ms)
     };
     if has(HAS_USAGE) {
         let (input_tokens, output) = (input.number()?, input.number()?);
         let (cache_read, cache_write) = (input.number()?, input.number()?);
-        adds.tokens = Tokens { input: input_tokens, output, cache_read, cache_write };
-        adds.cost = f64::from_bits(u64::from_le_bytes(input.array()?));
+        let tokens = Tokens { input: input_tokens, output, cache_read, cache_write };
+        item.set_usage(tokens, f64::from_bits(u64::from_le_bytes(input.array()?)));
     }
-    Some(Some(Item { key, time_ms, is_message: has(IS_MESSAGE), model, next_model, calls, result_of, adds }))
+    Some(Some(item))
 }

@@ -35,6 +35,13 @@ impl Screen {
         self
     }
 
+    /// The same before anything that they ask for is there.
+    pub fn press_at_once(&mut self, keys: &str) -> &mut Self {
+        keys.split_whitespace().for_each(|key| self.browser.press(key));
+        self.browser.settle();
+        self
+    }
+
     /// Types a text, key by key.
     pub fn write(&mut self, text: &str) -> &mut Self {
         for char in text.chars() {
