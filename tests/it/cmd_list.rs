@@ -265,7 +265,7 @@ fn no_row_is_wider_than_the_terminal() {
             let marked = |mark: &str| run.stdout.lines().filter(|line| line.contains(mark)).count();
             // With little room, what is damaged matters more.
             assert_eq!(marked("(damaged)"), 1, "{columns}: {}", run.stdout);
-            if columns < 60 || columns > 80 {
+            if !(60..=80).contains(&columns) {
                 assert_eq!(marked("(fork"), usize::from(columns > 80), "{columns}: {}", run.stdout);
             }
             for line in run.stdout.lines() {

@@ -183,7 +183,7 @@ mod tests {
         let prompts = (0..3).map(|number| EntryKind::message(Message::user(format!("prompt {number}"), 5)));
         session.append(prompts.collect(), Durability::Unsynced).expect("an append");
         let path = session.read().path().expect("a file").to_owned();
-        let desk = Desk::new(repo, "/p".to_owned(), root.path().into(), None, Arc::new(SystemTrash::default()));
+        let desk = Desk::new(repo, "/p".to_owned(), root.path().into(), None, Arc::new(SystemTrash));
         let open = desk.answer(Request::Open { path, scope: Scope::default(), ticket: 0 }, &|_| false, &|_| ());
         let Reply::Opened(open, ..) = open else { panic!("{open:?}") };
 
