@@ -5,18 +5,18 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::config::Origin;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::invocation::Invocation;
-use crate::cli::text::quote;
+use crate::cli::text::{one_line, operand, quote};
 use crate::cli::view::count;
-use crate::session::entry::{EntryType, SessionId};
+use crate::session::entry::{EntryType, FORMAT_VERSION, SessionId};
 use crate::session::labels::SessionName;
 use crate::session::tree::EntryIndex;
 use crate::storage::StorageError;
-use crate::storage::handle::Session;
+use crate::storage::handle::{PathCut, Session};
 use crate::storage::lock::OwnerLock;
 use crate::storage::reference::{ReferenceError, resolve_entry, resolve_session};
-use crate::storage::repo::Repo;
 
 /// The file of the session that is meant; the latest of this folder where none is named.
 pub(super) fn find_session(invocation: &mut Invocation<'_>, reference: Option<&str>) -> Result<PathBuf, CliError> {
@@ -37,29 +37,73 @@ pub(super) fn open_session(invocation: &mut Invocation<'_>, reference: Option<&s
     let damaged = session.read().damage().len() as u64;
     if damaged > 0 {
         let lines = count(damaged, "line cannot be read as it should", "lines cannot be read as they should");
-        invocation.ui.warn(&format!("{lines}; pi-sessions check {} tells where", command_name(&repo, &session)));
+        let name = command_name(invocation, &session)?;
+        invocation.ui.warn(&format!("{lines}; pi-sessions check {name} tells where"));
     }
     Ok(session)
 }
 
-/// How a command that we print names a session: by its id where that finds it, else by its path.
-pub(super) fn command_name(repo: &Repo, session: &Session) -> String {
-    let path = session.read().path().unwrap_or(Path::new(""));
-    let id = &session.header().id;
-    let is_found = path.starts_with(repo.root()) && SessionId::new(id.as_str()).is_ok();
-    if is_found { id.clone() } else { quote(&path.to_string_lossy()) }
+/// How commands that we print name sessions, so that they work when they are copied.
+#[derive(Clone, Debug)]
+pub(super) struct CommandNames {
+    /// Where the next command looks ids up; `None` where that is another root than this command was given.
+    root: Option<PathBuf>,
+}
+
+impl CommandNames {
+    /// For commands after this one.
+    pub fn of(invocation: &mut Invocation<'_>) -> Result<Self, CliError> {
+        let (_, root) = invocation.settings()?;
+        let is_usual = root.origin != Origin::Option("--root");
+        Ok(Self { root: is_usual.then(|| root.path.clone()) })
+    }
+
+    /// Whether ids name sessions.
+    pub fn are_ids(&self) -> bool {
+        self.root.is_some()
+    }
+
+    /// The session's id where that finds it, else its path.
+    pub fn name(&self, path: &Path, id: &str) -> String {
+        let is_found = self.root.as_ref().is_some_and(|root| path.starts_with(root)) && SessionId::new(id).is_ok();
+        if is_found { id.to_owned() } else { quote(&path.to_string_lossy()) }
+    }
+
+    /// The name of a session that is open.
+    pub fn of_session(&self, session: &Session) -> String {
+        self.name(session.read().path().unwrap_or(Path::new("")), &session.header().id)
+    }
+}
+
+/// How a command that we print names a session.
+pub(super) fn command_name(invocation: &mut Invocation<'_>, session: &Session) -> Result<String, CliError> {
+    Ok(CommandNames::of(invocation)?.of_session(session))
+}
+
+/// Tells that the path to an entry does not reach back to a beginning, so that there is more than is shown.
+pub(super) fn warn_cut_path(invocation: &mut Invocation<'_>, session: &Session, at: Option<EntryIndex>) -> Result<(), CliError> {
+    let Some((first, cut)) = session.path_cut(at)? else { return Ok(()) };
+    let what = match cut {
+        PathCut::MissingParent => "where a parent is missing, at",
+        PathCut::UnnamedParent => "where no parent is named, at",
+        PathCut::Ring => "in a ring of parents, at",
+    };
+    let name = command_name(invocation, session)?;
+    let first = one_line(session.tree().id(first).as_str());
+    invocation.ui.warn(&format!("the path begins {what} {first}; pi-sessions check {name} tells what is cut off"));
+    Ok(())
 }
 
 /// Tells where Pi would go on, if that is elsewhere than the leaf.
 pub(super) fn note_stray_tail(invocation: &mut Invocation<'_>, session: &Session) -> Result<(), CliError> {
     let Some(stray) = session.tree().stray_tail() else { return Ok(()) };
     let id = session.tree().id(stray);
-    let name = command_name(&invocation.repo()?, session);
+    let name = command_name(invocation, session)?;
     let kind = session.tree().entry_type(stray).as_wire();
     invocation.ui.note(&format!(
         "the last line, a {kind} entry, hangs elsewhere than the leaf, and Pi would go on from it; to go there too: \
          pi-sessions goto {name} {}",
-        quote(id.as_str())
+        operand(id.as_str())
     ));
     Ok(())
 }
@@ -108,15 +152,25 @@ pub(super) fn wire_type(session: &Session, index: EntryIndex) -> Result<String, 
     Ok(entry.map_or_else(|| known.as_wire().to_owned(), |entry| entry.kind.wire_type().to_owned()))
 }
 
+/// Refuses a session of a version that is read and never written.
+pub(super) fn refuse_newer(session: &Session) -> Result<(), CliError> {
+    let version = session.header().version;
+    match session.read().path() {
+        Some(path) if version > FORMAT_VERSION => Err(StorageError::UnsupportedVersion { path: path.to_owned(), version }.into()),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Refuses a session that somebody else holds.
 pub(super) fn refuse_owned(invocation: &mut Invocation<'_>, session: &Session, force: &str) -> Result<(), CliError> {
     let repo = invocation.repo()?;
     let Some(path) = session.read().path() else { return Ok(()) };
+    let name = command_name(invocation, session)?;
     OwnerLock::refuse(&**repo.fs(), path).map_err(|error| {
         let error = CliError::from(error);
         match error.kind {
             ErrorKind::Busy => {
-                let copy = format!("work on a copy: pi-sessions fork {}", command_name(&repo, session));
+                let copy = format!("work on a copy: pi-sessions fork {name}");
                 error.hint(copy).hint(format!("do it all the same: {force}"))
             }
             _ => error,

@@ -86,6 +86,12 @@ pub(super) fn quote(word: &str) -> String {
     if !word.is_empty() && word.bytes().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
+/// `word` as the last word of a command, also where it looks like an option.
+pub(super) fn operand(word: &str) -> String {
+    let quoted = quote(word);
+    if word.starts_with('-') { format!("-- {quoted}") } else { quoted }
+}
+
 /// JSON with the control characters that JSON leaves as they are (DEL and C1) as escapes.
 pub(super) fn escape_json(json: &str) -> Cow<'_, str> {
     if !may_have_bare_in_json(json.as_bytes()) || !json.chars().any(is_bare_in_json) {

@@ -15,7 +15,7 @@ use crate::import::{EntryCounts, ImportDamage, ImportFormat, ImportedSession, So
 use crate::session::entry::{Custom, Entry, EntryId, EntryKind, EntryType, FORMAT_VERSION, Header, format_timestamp};
 use crate::session::hash::fnv1a;
 use crate::session::json::{Extra, Fields, Json};
-use crate::session::message::{Content, Message};
+use crate::session::message::{Block, Content, Message};
 
 /// The format.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,10 @@ impl Reader<'_> {
             }
             let has_id = fields.has("id");
             let id = fields.take("id").unwrap_or_else(|| fresh_id("line", number as u64 + first as u64));
-            let parent_id = if has_id { fields.take::<Option<EntryId>>("parentId").flatten() } else { above.clone() };
+            // In the versions with ids every entry names a parent, or null. One that does neither was cut short.
+            let named = fields.take::<Option<EntryId>>("parentId").filter(|_| has_id);
+            let is_unplaced = has_id && named.is_none() && above.is_some();
+            let parent_id = named.unwrap_or_else(|| above.clone());
             fields.take::<Option<Json>>("parentId");
             let timestamp = fields.take("timestamp").unwrap_or_else(|| format_timestamp(0));
             let kept_place = fields.get::<usize>("firstKeptEntryIndex").filter(|_| wire_type == "compaction");
@@ -121,6 +124,9 @@ impl Reader<'_> {
             ids.push(Some(id.clone()));
             above = Some(id.clone());
             self.entries.push(Entry { id, parent_id, timestamp, kind: EntryKind::read(fields) });
+            if is_unplaced {
+                self.report(self.entries.len() - 1, "it names no parent; it hangs from the entry before it");
+            }
         }
         for (at, place) in kept_places {
             if let EntryKind::Compaction(compaction) = &mut self.entries[at].kind {
@@ -195,6 +201,10 @@ impl Reader<'_> {
                 mend_message(&mut payload.message, at_ms);
                 true
             }
+            EntryKind::CustomMessage(message) => {
+                mend_blocks(&mut message.content);
+                true
+            }
             EntryKind::Compaction(compaction) => {
                 if compaction.first_kept_entry_id.is_some() && !names(&compaction.first_kept_entry_id) {
                     compaction.first_kept_entry_id = Some(own);
@@ -209,14 +219,18 @@ impl Reader<'_> {
             | EntryKind::ThinkingLevelChange(_)
             | EntryKind::ActiveToolsChange(_)
             | EntryKind::Custom(_)
-            | EntryKind::CustomMessage(_)
             | EntryKind::SessionInfo(_)
             | EntryKind::Usage(_)
             | EntryKind::Unknown { .. } => true,
         };
-        if !is_sound {
+        let wire_type = self.entries[at].kind.wire_type();
+        let why = match self.entries[at].kind.is_unreadable() {
+            true => Some(format!("{wire_type}WithoutPayload")),
+            false if !is_sound => Some(format!("{wire_type}WithoutTarget")),
+            false => None,
+        };
+        if let Some(kind) = why {
             let source = details_of(&self.entries[at]).unwrap_or_else(Json::empty_object);
-            let kind = format!("{}WithoutTarget", self.entries[at].kind.wire_type());
             self.entries[at].kind = self.leftover(&kind, &source);
         }
     }
@@ -250,8 +264,12 @@ impl Reader<'_> {
 
 fn mend_message(message: &mut Message, at_ms: i64) {
     match message {
-        Message::Assistant(message) => complete(message, at_ms),
+        Message::Assistant(message) => {
+            mend_blocks(&mut message.content);
+            complete(message, at_ms);
+        }
         Message::ToolResult(message) => {
+            mend_blocks(&mut message.content);
             if let Some(Content::Text(_)) | None = &message.content {
                 message.content = Some(Content::Blocks(message.content.take().unwrap_or_default().to_blocks()));
             }
@@ -259,15 +277,32 @@ fn mend_message(message: &mut Message, at_ms: i64) {
             message.timestamp.get_or_insert(at_ms);
         }
         Message::User(message) => {
+            mend_blocks(&mut message.content);
             message.content.get_or_insert_with(Content::default);
             message.timestamp.get_or_insert(at_ms);
         }
+        Message::Custom(message) => mend_blocks(&mut message.content),
         Message::BashExecution(_)
-        | Message::Custom(_)
         | Message::System(_)
         | Message::BranchSummary(_)
         | Message::CompactionSummary(_)
         | Message::Unknown(_) => {}
+    }
+}
+
+/// Blocks of a type of Pi's in another shape, with which Pi does not open a session, become text that shows them.
+fn mend_blocks(content: &mut Option<Content>) {
+    let Some(Content::Blocks(blocks)) = content else { return };
+    let is_pis = |json: &Json| {
+        let wire_type = json.fields().and_then(|fields| fields.get::<String>("type"));
+        wire_type.is_none_or(|name| matches!(name.as_str(), "text" | "thinking" | "image" | "toolCall"))
+    };
+    for block in blocks {
+        if let Block::Unknown(json) = block
+            && is_pis(json)
+        {
+            *block = Block::text(json.as_str());
+        }
     }
 }
 

@@ -588,6 +588,40 @@ impl EntryKind {
         }
     }
 
+    /// Whether the payload is none of its type, so that a part of the conversation cannot be read: a message without a
+    /// message, a compaction without a summary. Types and roles that are unknown may have any payload.
+    pub fn is_unreadable(&self) -> bool {
+        match self {
+            Self::Message(payload) => payload.message.is_unreadable(),
+            Self::Unknown { wire_type, .. } => match EntryType::from_wire(wire_type.as_bytes()) {
+                EntryType::Message | EntryType::Compaction | EntryType::CustomMessage => true,
+                EntryType::BranchSummary
+                | EntryType::Leaf
+                | EntryType::ModelChange
+                | EntryType::ThinkingLevelChange
+                | EntryType::ActiveToolsChange
+                | EntryType::ContextEdit
+                | EntryType::Custom
+                | EntryType::Label
+                | EntryType::SessionInfo
+                | EntryType::Usage
+                | EntryType::Unknown => false,
+            },
+            Self::Compaction(_)
+            | Self::BranchSummary(_)
+            | Self::Leaf(_)
+            | Self::ModelChange(_)
+            | Self::ThinkingLevelChange(_)
+            | Self::ActiveToolsChange(_)
+            | Self::ContextEdit(_)
+            | Self::Custom(_)
+            | Self::CustomMessage(_)
+            | Self::Label(_)
+            | Self::SessionInfo(_)
+            | Self::Usage(_) => false,
+        }
+    }
+
     /// Reads type and payload from the fields of a line; `id`, `parentId` and `timestamp` were taken before.
     /// Never fails: see the module's invariants.
     pub fn read(mut fields: Fields<'_>) -> Self {

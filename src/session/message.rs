@@ -512,6 +512,13 @@ impl Message {
         }
     }
 
+    /// Whether this is no message at all: no object, or one without a role, or of a role of Pi's in another shape.
+    pub fn is_unreadable(&self) -> bool {
+        let Self::Unknown(json) = self else { return false };
+        let role = json.fields().and_then(|fields| fields.get::<String>("role"));
+        role.is_none_or(|role| Role::from_wire(&role) != Role::Unknown)
+    }
+
     /// Takes one JSON object as a message; never fails, see the module's invariants.
     pub fn from_json(json: Json) -> Self {
         Self::read(json.as_str()).unwrap_or(Self::Unknown(json))

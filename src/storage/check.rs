@@ -13,10 +13,11 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::session::entry::{Entry, EntryId, EntryKind, EntryType, FORMAT_VERSION};
+use crate::session::json::well_formed;
 use crate::session::tree::{Children, EntryIndex, Seen};
 use crate::storage::fs::{FileKind, Fs};
 use crate::storage::jsonl::rewrite::folder_of;
-use crate::storage::jsonl::{JsonlStorage, decode_line};
+use crate::storage::jsonl::{JsonlStorage, decode_line, names_a_root};
 use crate::storage::repo::{folder_name, id_in_file_name};
 use crate::storage::{DamageKind, SessionRead, StorageError, newer_version};
 
@@ -74,9 +75,11 @@ pub enum FaultKind {
     BadUtf8,
     /// A record whose brackets close and whose body is no JSON.
     BadJson,
+    /// An entry of the conversation whose payload is none of its type.
+    UnreadablePayload,
     /// An id that a later line has too.
     DuplicateId,
-    /// A parent that is not in the file.
+    /// A parent that is not in the file, or that is not named at all.
     MissingParent,
     /// Parents that form a ring.
     Cycle,
@@ -90,6 +93,8 @@ pub enum FaultKind {
     DanglingFirstKept,
     /// The file is of a version that is read and never written.
     NewerVersion,
+    /// The header's line begins with a byte order mark, which Pi does not read over.
+    ByteOrderMark,
     /// Others may read or write the file.
     LoosePermissions,
     /// The cwd is no folder of this machine.
@@ -113,6 +118,7 @@ impl FaultKind {
             Self::Line(_)
             | Self::BadUtf8
             | Self::BadJson
+            | Self::UnreadablePayload
             | Self::DuplicateId
             | Self::MissingParent
             | Self::Cycle
@@ -121,6 +127,7 @@ impl FaultKind {
             | Self::DanglingContextEdit
             | Self::DanglingFirstKept => Severity::Damage,
             Self::NewerVersion
+            | Self::ByteOrderMark
             | Self::LoosePermissions
             | Self::CwdGone
             | Self::CwdDiffers
@@ -137,6 +144,7 @@ impl FaultKind {
             Self::Line(kind) => kind.as_str(),
             Self::BadUtf8 => "badUtf8",
             Self::BadJson => "badJson",
+            Self::UnreadablePayload => "unreadablePayload",
             Self::DuplicateId => "duplicateId",
             Self::MissingParent => "missingParent",
             Self::Cycle => "cycle",
@@ -145,6 +153,7 @@ impl FaultKind {
             Self::DanglingContextEdit => "danglingContextEdit",
             Self::DanglingFirstKept => "danglingFirstKeptEntryId",
             Self::NewerVersion => "newerVersion",
+            Self::ByteOrderMark => "byteOrderMark",
             Self::LoosePermissions => "loosePermissions",
             Self::CwdGone => "cwdGone",
             Self::CwdDiffers => "cwdDiffers",
@@ -163,9 +172,9 @@ impl FaultKind {
 pub fn check_file(fs: &Arc<dyn Fs>, path: &Path) -> Result<Vec<Fault>, StorageError> {
     let session = JsonlStorage::open(fs.clone(), path)?;
     let mut check = Check { session: &session, path, faults: Vec::new() };
-    check.file(&**fs);
-    check.lines()?;
-    check.tree();
+    check.file(&**fs)?;
+    let unplaced = check.lines()?;
+    check.tree(&unplaced);
     let mut faults = check.faults;
     faults.sort_by_key(|fault| (fault.line, fault.byte_offset, fault.kind));
     Ok(faults)
@@ -190,7 +199,7 @@ impl Check<'_> {
     }
 
     /// The header, and what is around the file.
-    fn file(&mut self, fs: &dyn Fs) {
+    fn file(&mut self, fs: &dyn Fs) -> Result<(), StorageError> {
         let (line, offset) = self.session.header_place();
         let header = self.session.header().clone();
         if header.id.is_empty() {
@@ -199,6 +208,10 @@ impl Check<'_> {
         if header.version > FORMAT_VERSION {
             let message = format!("{}: this session can be read and not changed", newer_version(header.version));
             self.add(line, offset, FaultKind::NewerVersion, message);
+        }
+        if self.session.begins_with_mark()? {
+            let message = "the file begins with a byte order mark, and Pi does not open it; repair takes the mark out".to_owned();
+            self.add(line, offset, FaultKind::ByteOrderMark, message);
         }
         if let Ok(meta) = fs.metadata(self.path)
             && meta.mode & 0o077 != 0
@@ -224,10 +237,15 @@ impl Check<'_> {
             let message = format!("the id in the file's name is {id}, in the header {}", header.id);
             self.add(line, offset, FaultKind::FileNameDiffers, message);
         }
+        Ok(())
     }
 
-    /// The lines one by one: what opening found, the bodies, and what they name.
-    fn lines(&mut self) -> Result<(), StorageError> {
+    /// The lines one by one: what opening found, the bodies, and what they name. Returns the entries that have no word of
+    /// a parent, though others come before them.
+    fn lines(&mut self) -> Result<HashSet<EntryIndex>, StorageError> {
+        let tree = self.session.tree();
+        let first = tree.iter_all().next();
+        let mut unplaced = HashSet::new();
         let mut told = HashSet::new();
         for damage in self.session.damage() {
             told.insert((damage.line, FaultKind::Line(damage.kind)));
@@ -240,8 +258,15 @@ impl Check<'_> {
             self.add(line, offset, kind, message);
         }
         let mut calls = CallFold::default();
-        for index in self.session.tree().iter_all() {
+        for index in tree.iter_all() {
             let bytes = self.session.line(index)?;
+            if Some(index) != first && tree.parent_id(index).is_none() && !names_a_root(&well_formed(&bytes)) {
+                unplaced.insert(index);
+            }
+            if tree.id(index).as_str().is_empty() {
+                let message = "the id is empty, and for Pi what hangs from this entry hangs from nothing".to_owned();
+                self.at(index, FaultKind::Line(DamageKind::MissingId), message);
+            }
             if let Some((kind, message)) = text_fault(&self.session.raw_line(index)?)
                 && !told.contains(&(self.session.line_number(index), kind))
             {
@@ -263,11 +288,15 @@ impl Check<'_> {
         for (index, id) in calls.open_calls(self.session, &children)? {
             self.at(index, FaultKind::OpenCall, format!("the call {id} has no result where the conversation goes on"));
         }
-        Ok(())
+        Ok(unplaced)
     }
 
     /// The ids that an entry names, besides its parent.
     fn references(&mut self, index: EntryIndex, entry: &Entry) {
+        if entry.kind.is_unreadable() {
+            let message = format!("nothing can be read of this {}: its payload is not Pi's", entry.kind.wire_type());
+            self.at(index, FaultKind::UnreadablePayload, message);
+        }
         let tree = self.session.tree();
         let is_gone = |id: Option<&EntryId>| id.filter(|id| tree.find(id.as_str()).is_none()).cloned();
         let (mut target, mut from) = (None, None);
@@ -331,8 +360,8 @@ impl Check<'_> {
         }
     }
 
-    /// Ids, parents and the leaf.
-    fn tree(&mut self) {
+    /// Ids, parents and the leaf. `unplaced` have no word of a parent.
+    fn tree(&mut self, unplaced: &HashSet<EntryIndex>) {
         let tree = self.session.tree();
         let children = tree.children();
         let mut counted = Seen::new(tree.len());
@@ -349,6 +378,11 @@ impl Check<'_> {
                     "the parent is not in the file, so {} cut off from what was before: {parent}",
                     counted_entries(below, "is", "are")
                 );
+                self.at(index, FaultKind::MissingParent, message);
+            } else if unplaced.contains(&index) {
+                let below = count_below(&children, index, &mut counted);
+                let message =
+                    format!("no parent is named, so {} cut off from what was before", counted_entries(below, "is", "are"));
                 self.at(index, FaultKind::MissingParent, message);
             }
         }

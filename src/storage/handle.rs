@@ -15,11 +15,12 @@ use crate::session::context::{ContextExtension, EntrySource, Projection, project
 use crate::session::entry::{
     BranchSummary, Entry, EntryId, EntryKind, EntryType, Header, Label, Leaf, ModelChange, SessionInfo, format_timestamp,
 };
-use crate::session::json::Json;
+use crate::session::json::{Json, well_formed};
 use crate::session::labels::Labels;
 use crate::session::message::{Content, Role};
 use crate::session::outline::{Row, Scope, outline, says_something};
 use crate::session::tree::{EntryIndex, SessionTree};
+use crate::storage::jsonl::names_a_root;
 use crate::storage::{Clock, Durability, IdSource, SessionRead, SessionStorage, StorageError};
 
 /// How many ids of a batch are compared one by one.
@@ -86,6 +87,17 @@ pub struct Destination {
     pub leaf: Option<EntryIndex>,
     /// The text of a user or custom message, which is not on the path then.
     pub editor_text: Option<String>,
+}
+
+/// Why a path does not begin where a conversation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathCut {
+    /// The parent of its first entry is not in the file.
+    MissingParent,
+    /// Its first entry has no word of a parent, though others come before it.
+    UnnamedParent,
+    /// Its parents form a ring.
+    Ring,
 }
 
 /// Entries that are being made, under the lock of the session.
@@ -319,6 +331,24 @@ impl Session {
         }
         let text = self.read().entry(target)?.and_then(|entry| prompt_text(&entry)).unwrap_or_default();
         Ok(Destination { leaf: self.tree().parent(target), editor_text: Some(text) })
+    }
+
+    /// Where and why the path to `at` does not reach back to a beginning; `None` for one that does. `O(path length)`.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn path_cut(&self, at: Option<EntryIndex>) -> Result<Option<(EntryIndex, PathCut)>, StorageError> {
+        let tree = self.tree();
+        let Some(first) = at.and_then(|at| tree.ancestors(at).last()) else { return Ok(None) };
+        let cut = if tree.is_orphan(first) {
+            Some(PathCut::MissingParent)
+        } else if tree.parent(first).is_some() {
+            Some(PathCut::Ring)
+        } else {
+            let is_cut = tree.iter_all().next() != Some(first) && !names_a_root(&well_formed(&self.read().line(first)?));
+            is_cut.then_some(PathCut::UnnamedParent)
+        };
+        Ok(cut.map(|cut| (first, cut)))
     }
 
     /// The entries that a navigation from `old` to `new` leaves behind: those of the old path that the new one does not

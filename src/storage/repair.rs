@@ -32,8 +32,8 @@ use crate::session::tree::EntryIndex;
 use crate::storage::fs::{FileKind, Fs};
 use crate::storage::jsonl::rewrite::write_all;
 use crate::storage::jsonl::{
-    Head, Ids, JsonlStorage, Members, clear_member, decode_entry, examine, read_head, read_head_behind, read_head_slowly,
-    replace_member, upgraded_header,
+    Head, Ids, JsonlStorage, MARK, Members, clear_member, decode_entry, examine, names_a_root, read_head, read_head_behind,
+    read_head_slowly, replace_member, upgraded_header,
 };
 use crate::storage::lock::OwnerLock;
 use crate::storage::repo::id_in_file_name;
@@ -57,6 +57,8 @@ pub struct RepairAction {
 pub enum RepairKind {
     /// The header of an old version becomes one of this version, and the entries with it.
     Upgrade,
+    /// The byte order mark before the header is left out.
+    DropMark,
     /// The header gets an id.
     GiveSessionId,
     /// A line, or a part of one, of which nothing can be read as an entry is left out.
@@ -77,7 +79,7 @@ pub enum RepairKind {
     GiveId,
     /// An entry whose id a later line has too gets another.
     ChangeId,
-    /// An entry whose parent is not in the file hangs from an earlier one.
+    /// An entry whose parent is not in the file, or not named, hangs from an earlier one.
     Rehang,
     /// A ring of parents is cut here.
     CutRing,
@@ -92,6 +94,7 @@ impl RepairKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Upgrade => "upgrade",
+            Self::DropMark => "dropByteOrderMark",
             Self::GiveSessionId => "giveSessionId",
             Self::DropLine => "dropLine",
             Self::DropHeader => "dropHeader",
@@ -298,9 +301,11 @@ struct Row {
     id: String,
     parent: Option<String>,
     lacks: Lacks,
+    /// Whether its id is there and empty, so that others may name it.
+    is_named_empty: bool,
     /// How long its record is once its text is mended.
     len: usize,
-    /// Whether it may name other entries than its parent.
+    /// Whether it may name other entries than its parent, or says nothing that can be read.
     names_others: bool,
 }
 
@@ -308,6 +313,7 @@ struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lacks {
     Nothing,
+    Parent,
     Id,
     IdAndParent,
 }
@@ -323,6 +329,10 @@ impl RepairPlan {
             return Err(StorageError::TooLong(path.to_owned()));
         }
         let mut draft = Draft { session, actions: Vec::new(), pieces: Vec::new(), header: None };
+        if session.begins_with_mark()? {
+            let line = session.header_place().0;
+            draft.add(line, RepairKind::DropMark, "the byte order mark, with which Pi does not open the file, is left out");
+        }
         let rows = match session.header().version < 2 {
             true => draft.take_chain()?,
             false => draft.take_lines()?,
@@ -452,7 +462,7 @@ impl Draft<'_> {
 
     /// The entries of one line, which begins at `start` and has its newline.
     fn take_line(&mut self, raw: &[u8], number: u64, start: u64, rows: &mut Vec<Row>) {
-        let bom_len = if start == 0 && raw.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        let bom_len = if start == 0 && raw.starts_with(MARK) { MARK.len() } else { 0 };
         let line = &raw[bom_len..];
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let range = start..start + raw.len() as u64;
@@ -461,7 +471,8 @@ impl Draft<'_> {
             line.iter().all(u8::is_ascii_whitespace) && (self.header.is_none() || examine(line, Ids::Present).damage.is_none());
         let examined = if is_blank { Default::default() } else { examine(line, Ids::Present) };
         let place = |record: &Range<usize>, stands_alone| Place::Line {
-            raw: range.clone(),
+            // On a line of its own the mark is white space, and stays.
+            raw: range.start + if is_blank { 0 } else { bom_len as u64 }..range.end,
             record: line_start + record.start as u64..line_start + record.end as u64,
             stands_alone,
         };
@@ -518,10 +529,26 @@ impl Draft<'_> {
             Stands::Whole => whole_head(&text),
             Stands::Within | Stands::Migrated => read_head_slowly(&text),
         };
-        let row = Row { piece, id: String::new(), parent: None, lacks: Lacks::Nothing, len: record.len(), names_others: true };
+        let row = Row {
+            piece,
+            id: String::new(),
+            parent: None,
+            lacks: Lacks::Nothing,
+            is_named_empty: false,
+            len: record.len(),
+            names_others: true,
+        };
         let kind = match head {
             Head::Entry(head) => {
                 let (id, parent) = (head.id.into_owned(), head.parent_id.map(Cow::into_owned));
+                let is_named_empty = id.is_empty();
+                let lacks = match parent.is_none() && !names_a_root(&text) {
+                    true if is_named_empty => Lacks::IdAndParent,
+                    true => Lacks::Parent,
+                    false if is_named_empty => Lacks::Id,
+                    false => Lacks::Nothing,
+                };
+                let row = Row { lacks, is_named_empty, ..row };
                 if is_json {
                     return Some(Row { id, parent, names_others: names_others(record), ..row });
                 }
@@ -588,7 +615,7 @@ enum Stands {
     Migrated,
 }
 
-/// Whether a record is an entry that may name others than its parent, in its payload.
+/// Whether a record is an entry that may name others than its parent, in its payload, or whose payload is none.
 fn names_others(record: &[u8]) -> bool {
     decode_entry(record).is_none_or(|entry| match entry.kind {
         EntryKind::Leaf(_)
@@ -596,8 +623,8 @@ fn names_others(record: &[u8]) -> bool {
         | EntryKind::ContextEdit(_)
         | EntryKind::Compaction(_)
         | EntryKind::Unknown { .. } => true,
-        EntryKind::Message(_)
-        | EntryKind::BranchSummary(_)
+        EntryKind::Message(payload) => payload.message.is_unreadable(),
+        EntryKind::BranchSummary(_)
         | EntryKind::ModelChange(_)
         | EntryKind::ThinkingLevelChange(_)
         | EntryKind::ActiveToolsChange(_)

@@ -343,6 +343,38 @@ Hint: the project has moved: pi-sessions move demo --cwd DIR
 }
 
 #[test]
+fn the_folder_of_a_session_from_elsewhere_is_told() {
+    let env = env();
+    let other = env.path().join("other");
+    fs::create_dir_all(&other).expect("a folder");
+    env.session_of("there", &other.to_string_lossy(), DEMO);
+    let told = "note: the tools work in the session's folder, not in this one: [TMP]/other\n";
+    let run = env.run("chat there -p 'write here.txt x'");
+    assert!(run.code == 0 && run.stderr.contains(told) && other.join("here.txt").exists(), "{run}");
+    // Not where it was asked for, and not at home.
+    let run = env.run("chat there -p hi --cwd .");
+    assert!(run.code == 0 && !run.stderr.contains("the tools work in"), "{run}");
+    let run = env.cwd(other).run("chat there -p hi");
+    assert!(run.code == 0 && !run.stderr.contains("the tools work in"), "{run}");
+}
+
+#[test]
+fn commands_that_are_printed_find_a_session_of_another_root() {
+    let env = env();
+    let path = env.session("demo", DEMO);
+    let root = env.root().to_string_lossy().into_owned();
+    let elsewhere = TestEnv::new();
+    let torn = env.session("torn", &format!("{DEMO}\n{{\"torn"));
+    for (words, session) in [(vec!["chat", "demo", "-p", "hi"], &path), (vec!["context", "torn"], &torn)] {
+        let named = session.to_string_lossy();
+        let words: Vec<_> = ["--root", &root].into_iter().chain(words).collect();
+        let stderr = elsewhere.run_words(&words).stderr;
+        let commands: Vec<_> = stderr.split("pi-sessions ").skip(1).collect();
+        assert!(!commands.is_empty() && commands.iter().all(|command| command.contains(&*named)), "{stderr}");
+    }
+}
+
+#[test]
 fn models_are_chosen_by_name_and_noted() {
     let env = env();
     let server = ModelServer::start([openai("one"), openai("two")]);
@@ -448,6 +480,11 @@ Which one (number, nothing for none)? ␛[2mnote:␛[0m going on with 019ad3c5-0
 > ␛[2mnote:␛[0m to go on: pi-sessions resume 019ad3c5-0000-7000-8000-000000000002
 "#);
     assert_eq!(typed(&env, "resume", &[""]).code, 1);
+    // A copy is made of the one that is picked, too.
+    let run = typed(&env, "chat --fork", &["2", "quit"]);
+    assert!(run.code == 0 && run.stderr.contains("this is a copy of 019ad3c5-0000-7000-8000-000000000001"), "{run}");
+    assert!(run.stderr.contains("you: one"), "{run}");
+    assert_eq!(env.run("chat --fork -p x").code, 2);
     let other = TestEnv::new();
     assert_eq!(other.run("resume -p x").code, 2);
 }

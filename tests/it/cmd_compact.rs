@@ -115,6 +115,22 @@ fn says(text: &str) -> Answer {
 }
 
 #[test]
+fn nothing_is_asked_about_a_session_that_cannot_be_changed() {
+    let env = TestEnv::new();
+    let path = long_session(&env);
+    let newer = fs::read_to_string(&path).expect("the session").replacen(r#""version":3"#, r#""version":9"#, 1);
+    fs::write(&path, &newer).expect("a file");
+    let server = ModelServer::start([says("## Goal\nfor nothing"), says("## Goal\nfor nothing")]);
+    configure(&env, &server.url, "");
+    for command in ["compact long --keep 300", "compact long --keep 300 --force", "goto long t1 --summarize"] {
+        let run = env.run(command);
+        assert!(run.code == 1 && run.stderr.contains("version 9 is newer than 3"), "{run}");
+    }
+    assert_eq!((server.received().len(), fs::read_to_string(&path).expect("the session")), (0, newer));
+    assert_eq!(env.run("compact long --keep 300 --dry-run").code, 0, "a look is allowed");
+}
+
+#[test]
 fn a_model_that_fails_leaves_the_session_as_it_was_unless_the_extractive_one_may_help() {
     let env = TestEnv::new();
     let path = long_session(&env);

@@ -191,3 +191,27 @@ $ pi-sessions export demo --json --format html
     assert_eq!(run.code, 1, "{run}");
     assert!(run.stderr.contains("cannot write"), "{run}");
 }
+
+#[test]
+fn a_chain_of_20_000_entries_goes_out_and_is_searched() {
+    let env = TestEnv::new();
+    let mut lines = String::new();
+    for number in 1..=20_000 {
+        let parent = if number == 1 { "null".to_owned() } else { format!("\"{:08x}\"", number - 1) };
+        lines.push_str(&format!(
+            "{{\"type\":\"message\",\"id\":\"{number:08x}\",\"parentId\":{parent},\"timestamp\":\"2026-11-30T09:00:00.000Z\",\
+             \"message\":{{\"role\":\"user\",\"content\":\"word{number}\"}}}}\n"
+        ));
+    }
+    env.session("deep", &lines);
+    for command in [
+        "export deep --format html",
+        "export deep --format markdown",
+        "export deep --format json",
+        "tree deep --json",
+        "search word20000",
+    ] {
+        let run = env.run(command);
+        assert!(run.code == 0 && run.stdout.contains("word20000"), "{command}: {}", run.stderr);
+    }
+}

@@ -97,13 +97,13 @@ $ pi-sessions goto demo a3
 error: the session is in use by chat, process 7 on host, since 09:00: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl
 Hint: end the other program first
 Hint: work on a copy: pi-sessions fork demo
-Hint: do it all the same: pi-sessions goto --force
+Hint: do it all the same: pi-sessions goto --force demo a3
 --- exit code 1
 "#);
     assert_snapshot!(env.run("goto demo a3 --json"), @r#"
 $ pi-sessions goto demo a3 --json
 --- stderr
-{"error":{"kind":"busy","message":"the session is in use by chat, process 7 on host, since 09:00: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl","hints":["end the other program first","work on a copy: pi-sessions fork demo","do it all the same: pi-sessions goto --force"]}}
+{"error":{"kind":"busy","message":"the session is in use by chat, process 7 on host, since 09:00: [TMP]/data/sessions/--home-me-project--/2026-11-30T09-00-00-000Z_demo.jsonl","hints":["end the other program first","work on a copy: pi-sessions fork demo","do it all the same: pi-sessions goto --force demo a3"]}}
 --- exit code 1
 "#);
     assert_eq!(env.run("goto demo a3 --force").code, 0);

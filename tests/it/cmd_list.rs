@@ -170,10 +170,12 @@ note: no session works in this folder (--all shows those of all folders): /nowhe
 fn a_damaged_session_is_listed_and_told() {
     let env = TestEnv::new();
     env.session("torn", &format!("{}\n{{\"type\":\"mess", DEMO.trim()));
+    env.session("whole", &said(5, "x"));
     assert_snapshot!(env.run("list"), @r#"
 $ pi-sessions list
-ID    ACTIVITY                  MSGS  BRANCHES  NAME OR FIRST MESSAGE
-torn  2026-11-30T09:30:01.000Z     8         2  Login bug
+ID     ACTIVITY                  MSGS  BRANCHES  NAME OR FIRST MESSAGE
+whole  2026-11-30T11:05:00.000Z     1         1  x
+torn   2026-11-30T09:30:01.000Z     8         2  Login bug  (damaged)
 --- stderr
 note: 1 session has lines that cannot be read as they should (pi-sessions check tells which)
 "#);
@@ -250,11 +252,22 @@ $ pi-sessions list --limit 2
 fn no_row_is_wider_than_the_terminal() {
     for columns in [50, 60, 80, 100, 200] {
         let env = TestEnv::new().terminal(columns);
-        env.session("demo", DEMO);
+        let demo = env.session("demo", DEMO);
         assert_eq!(env.run("fork demo").code, 0);
+        // A fork with a damaged line has both marks.
+        let files = std::fs::read_dir(demo.parent().expect("a folder")).expect("a folder");
+        let mut files = files.map(|file| file.expect("a file").path());
+        let fork = files.find(|file| *file != demo && file.extension().is_some_and(|end| end == "jsonl")).expect("the fork");
+        let bytes = std::fs::read(&fork).expect("the fork");
+        std::fs::write(&fork, [&bytes, b"torn".as_slice()].concat()).expect("a line");
         for args in ["list --color never", "list --all --color never"] {
             let run = env.run(args);
-            assert_eq!(run.stdout.lines().filter(|line| line.contains("(fork")).count(), 1, "{}", run.stdout);
+            let marked = |mark: &str| run.stdout.lines().filter(|line| line.contains(mark)).count();
+            // With little room, what is damaged matters more.
+            assert_eq!(marked("(damaged)"), 1, "{columns}: {}", run.stdout);
+            if !(60..=80).contains(&columns) {
+                assert_eq!(marked("(fork"), usize::from(columns > 80), "{columns}: {}", run.stdout);
+            }
             for line in run.stdout.lines() {
                 assert!(line.chars().count() <= columns, "{columns}: {line}");
             }

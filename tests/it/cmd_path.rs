@@ -44,8 +44,36 @@ fn a_missing_parent_ends_the_path_and_is_told() {
 $ pi-sessions path orphan
 {"type":"message","id":"u1","parentId":"gone","message":{"role":"user","content":"x"}}
 --- stderr
-warning: the path begins where a parent is missing, at u1
+warning: the path begins where a parent is missing, at u1; pi-sessions check orphan tells what is cut off
 "#);
+}
+
+#[test]
+fn what_is_cut_off_is_told_wherever_the_path_is_shown_or_goes_on() {
+    let env = TestEnv::new();
+    let user = |id: &str, parent: &str| {
+        format!(
+            r#"{{"type":"message","id":"{id}",{parent}"timestamp":"2026-11-30T09:00:00.000Z","message":{{"role":"user","content":"{id}"}}}}"#
+        )
+    };
+    let lines = |first: &str, second: &str| [user("u1", first), user("u2", second)].join("\n");
+    env.session("orphan", &lines(r#""parentId":null,"#, r#""parentId":"gone","#));
+    env.session("unnamed", &lines(r#""parentId":null,"#, ""));
+    env.session("ring", &lines(r#""parentId":"u2","#, r#""parentId":"u1","#));
+    env.session("two-roots", &lines(r#""parentId":null,"#, r#""parentId":null,"#));
+    for (session, expect) in [
+        ("orphan", "where a parent is missing, at u2"),
+        ("unnamed", "where no parent is named, at u2"),
+        ("ring", "in a ring of parents, at u1"),
+    ] {
+        let expect = format!("warning: the path begins {expect}; pi-sessions check {session} tells what is cut off\n");
+        for command in ["path", "context", "show", "fork", "compact --dry-run"] {
+            let run = env.run(&format!("{command} {session}"));
+            assert!(run.stderr.contains(&expect), "{command}: {run}");
+            // Two roots are as they should be.
+            assert!(!env.run(&format!("{command} two-roots")).stderr.contains("the path begins"), "{command}");
+        }
+    }
 }
 
 #[test]

@@ -119,6 +119,20 @@ fn the_commands_below_hits_find_their_entries() {
             assert!(run.code == 0 && run.stdout.contains(&format!(r#""id":"{entry}""#)), "{run}");
         }
     }
+    // An id that looks like an option is none.
+    let env = TestEnv::new();
+    env.session("odd", &said(1, "login").replace("u1", "--summarize"));
+    let shown = env.run("search login").stdout;
+    assert!(shown.contains("pi-sessions goto odd -- --summarize\n"), "{shown}");
+    let run = env.run("goto odd -- --summarize");
+    assert!(run.code == 0 && run.stdout == "login\n", "{run}");
+    // Under another root than the usual one, no id is found by the next command.
+    let env = TestEnv::new();
+    env.session("there", &said(1, "login"));
+    let root = env.root();
+    let elsewhere = TestEnv::new();
+    let shown = elsewhere.run_words(&["--root", &root.to_string_lossy(), "search", "login", "--all"]).stdout;
+    assert!(shown.contains("_there.jsonl u1\n"), "{shown}");
     // A copy of a file has the same id, so that only the path tells which is meant.
     let env = TestEnv::new();
     let path = env.session("twice", &said(1, "login"));

@@ -20,12 +20,12 @@ use crate::cli::commands::tree::draw;
 use crate::cli::config::models::full_name;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{command_name, find_named_entry, note_stray_tail, read_name};
-use crate::cli::text::{lines, quote, short};
+use crate::cli::refer::{CommandNames, command_name, find_named_entry, note_stray_tail, read_name, refuse_newer, warn_cut_path};
+use crate::cli::text::{lines, one_line, short};
 use crate::cli::ui::Ui;
 use crate::cli::view::{count, grouped, path_text};
 use crate::llm::ProviderError;
-use crate::session::entry::{EntryId, FORMAT_VERSION};
+use crate::session::entry::EntryId;
 use crate::session::message::Message;
 use crate::storage::StorageError;
 use crate::storage::fork::{ForkOptions, ForkWhat};
@@ -89,13 +89,9 @@ pub struct Rounds<'a, 'b> {
 impl Opened {
     /// Takes a session that exists for itself, and sees that its folder is there.
     pub fn take(mut session: Session, options: &ChatOptions, invocation: &mut Invocation<'_>) -> Result<Self, CliError> {
-        let version = session.header().version;
-        if let Some(path) = session.read().path().filter(|_| version > FORMAT_VERSION) {
-            // What is said would be kept nowhere.
-            return Err(StorageError::UnsupportedVersion { path: path.to_owned(), version }.into());
-        }
-        let repo = invocation.repo()?;
-        let name = command_name(&repo, &session);
+        // What is said would be kept nowhere.
+        refuse_newer(&session)?;
+        let name = command_name(invocation, &session)?;
         let fs = invocation.surroundings.fs.clone();
         let cwd = match &options.cwd {
             Some(cwd) => cwd.clone(),
@@ -114,6 +110,12 @@ impl Opened {
         // What somebody appended before the session was ours.
         session.refresh()?;
         note_stray_tail(invocation, &session)?;
+        warn_cut_path(invocation, &session, session.leaf())?;
+        let here = invocation.here();
+        let folder = cwd.to_string_lossy();
+        if options.cwd.is_none() && !invocation.repo()?.same_cwd(&folder, &here) {
+            invocation.ui.note(&format!("the tools work in the session's folder, not in this one: {}", one_line(&folder)));
+        }
         Ok(Self { session, cwd, owner, is_new: false })
     }
 
@@ -462,13 +464,14 @@ impl<'a, 'b> Rounds<'a, 'b> {
         let Some(conversation) = &self.conversation else { return Ok(()) };
         let repo = self.invocation.repo()?;
         let cwd = conversation.env.cwd().to_owned();
+        let names = CommandNames::of(self.invocation)?;
         let (forked, old) = conversation.harness.with_session(|session| {
             let at = match entry {
                 "" => session.leaf(),
                 entry => Some(resolve_entry(session, entry)?),
             };
             let forked = repo.fork(session, &ForkOptions { what: ForkWhat::Path(at), cwd: None })?;
-            Ok::<_, CliError>((forked, command_name(&repo, session)))
+            Ok::<_, CliError>((forked, names.of_session(session)))
         })?;
         let (id, path) = (forked.id.clone(), forked.path.clone());
         let owner = OwnerLock::take(&self.invocation.surroundings.fs, &path, &mark(self.invocation))?;
@@ -561,15 +564,10 @@ impl<'a, 'b> Rounds<'a, 'b> {
     fn close(&mut self) -> Result<(), CliError> {
         let Some(conversation) = self.conversation.take() else { return Ok(()) };
         let is_saved = conversation.saved_path().is_some();
-        let repo = self.invocation.repo()?;
-        let (name, path) = conversation
-            .harness
-            .with_session(|session| (command_name(&repo, session), session.read().path().map(path_text).unwrap_or_default()));
+        let names = CommandNames::of(self.invocation)?;
+        let name = conversation.harness.with_session(|session| names.of_session(session));
         conversation.close(self.invocation.ui)?;
         if is_saved && self.show != Show::Events {
-            let is_usual = self.invocation.settings()?.1.origin != crate::cli::config::Origin::Option("--root");
-            // Another root than the usual one is not found by an id.
-            let name = if is_usual { name } else { quote(&path) };
             self.invocation.ui.note(&format!("to go on: pi-sessions resume {name}"));
         }
         Ok(())

@@ -12,24 +12,38 @@ use crate::cli::chat::rounds::own;
 use crate::cli::chat::setup::{InUse, MakeOptions, Setup};
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::command_name;
+use crate::cli::refer::{command_name, refuse_newer};
 use crate::storage::handle::Session;
 
-/// Opens a conversation on `session` for one operation. `force`: the command that goes on although somebody else holds
-/// the session; `None` where that is allowed, or nothing is written.
+/// What an operation does with its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access<'a> {
+    /// It writes nothing.
+    Look,
+    /// It holds the session while it works. Where somebody else does, this command would go on all the same.
+    Hold(&'a str),
+    /// It writes whoever holds the session.
+    Force,
+}
+
+/// Opens a conversation on `session` for one operation.
 pub fn open(
     mut session: Session,
     model: Option<&str>,
-    force: Option<&str>,
+    access: Access<'_>,
     invocation: &mut Invocation<'_>,
 ) -> Result<Conversation, CliError> {
-    let repo = invocation.repo()?;
-    let owner = match (session.read().path(), force) {
-        (Some(path), Some(force)) => {
-            let copy = format!("pi-sessions fork {}", command_name(&repo, &session));
+    if access != Access::Look {
+        // What the summary costs would be for nothing.
+        refuse_newer(&session)?;
+    }
+    let name = command_name(invocation, &session)?;
+    let owner = match (session.read().path(), access) {
+        (Some(path), Access::Hold(force)) => {
+            let copy = format!("pi-sessions fork {name}");
             Some(own(path, &copy, force, invocation)?)
         }
-        (Some(_) | None, _) => None,
+        (Some(_) | None, Access::Look | Access::Hold(_) | Access::Force) => None,
     };
     session.refresh()?;
     let setup = Setup::load(invocation)?;

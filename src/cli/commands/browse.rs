@@ -9,8 +9,8 @@ use crate::cli::commands::chat::{TalkArgs, go_on};
 use crate::cli::commands::goto::summarize;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_named_entry, find_session, open_session, refuse_owned};
-use crate::cli::text::one_line;
+use crate::cli::refer::{command_name, find_named_entry, find_session, open_session, refuse_owned};
+use crate::cli::text::{one_line, operand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,7 +91,9 @@ fn show(options: BrowserOptions, talk: &TalkArgs, invocation: &mut Invocation<'_
             }
             OutsideWork::GotoWithSummary(path, entry) => {
                 let session = open_session(invocation, Some(&path.to_string_lossy()))?;
-                refuse_owned(invocation, &session, "pi-sessions goto --force")?;
+                let name = command_name(invocation, &session)?;
+                let force = format!("pi-sessions goto --summarize --force {name} {}", operand(entry.as_str()));
+                refuse_owned(invocation, &session, &force)?;
                 let target = find_named_entry(&session, entry.as_str())?;
                 let gone = summarize(session, target, None, false, invocation)?;
                 (Told::Done(summary_text(gone.as_ref())), Outcome::Done)

@@ -120,6 +120,10 @@ pub(super) fn run(args: &ChatArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         (Some(session), _) => Which::Named(session.clone()),
         (None, true) => Which::Latest,
         (None, false) if args.talk.fork => {
+            let is_asked = args.talk.prompt.is_none() && !invocation.ui.is_json();
+            if is_asked && (invocation.can_show_full_screen() || invocation.ui.can_ask()) {
+                return resume(&ResumeArgs { session: None, talk: args.talk.clone() }, invocation);
+            }
             return Err(CliError::usage("--fork needs a session").hint("pi-sessions chat @last --fork"));
         }
         (None, false) => Which::New,

@@ -13,13 +13,13 @@ use crate::cli::Outcome;
 use crate::cli::args::SessionArg;
 use crate::cli::chat::conversation::{Conversation, Ended};
 use crate::cli::chat::setup::agent_error;
-use crate::cli::chat::summarizing;
+use crate::cli::chat::summarizing::{self, Access};
 use crate::cli::commands::context::PiView;
 use crate::cli::error::{CliError, ErrorKind};
 use crate::cli::folder::absolute;
 use crate::cli::invocation::Invocation;
 use crate::cli::output_file::write_file;
-use crate::cli::refer::{command_name, open_session};
+use crate::cli::refer::{command_name, open_session, warn_cut_path};
 use crate::cli::text::{lines, short};
 use crate::cli::view::{count, entry_line, grouped};
 use crate::compaction::plan::{CompactionPlan, CompactionResult};
@@ -98,11 +98,16 @@ struct PartView {
 
 pub(super) fn run(args: &CompactArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let session = open_session(invocation, args.session.session.as_deref())?;
-    let name = command_name(&invocation.repo()?, &session);
+    let name = command_name(invocation, &session)?;
+    warn_cut_path(invocation, &session, session.leaf())?;
     let force = format!("pi-sessions compact {name} --force");
-    let force = Some(force.as_str()).filter(|_| !args.force && !args.dry_run);
+    let access = match (args.dry_run, args.force) {
+        (true, _) => Access::Look,
+        (false, true) => Access::Force,
+        (false, false) => Access::Hold(&force),
+    };
     let model = if args.offline { Some(crate::llm::offline::API) } else { args.model.as_deref() };
-    let mut conversation = summarizing::open(session, model, force, invocation)?;
+    let mut conversation = summarizing::open(session, model, access, invocation)?;
     let options = CompactOptions {
         instructions: args.instructions.clone(),
         keep_tokens: args.keep,

@@ -9,7 +9,7 @@ use crate::cli::Outcome;
 use crate::cli::args::SessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_entry, open_session, wire_type};
+use crate::cli::refer::{find_entry, open_session, warn_cut_path, wire_type};
 use crate::cli::text::{cut, lines, one_line, one_line_start, pad, width};
 use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{ModelView, PIPE_COLUMNS, count, entry_line, grouped, size};
@@ -110,6 +110,7 @@ struct ExplainView<'a> {
 pub(super) fn run(args: &ContextArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let session = open_session(invocation, args.session.session.as_deref())?;
     let at = find_entry(&session, args.at.as_deref())?;
+    warn_cut_path(invocation, &session, at)?;
     let projection = session.project(at, &[])?;
     let context = invocation.settings()?.0.fields.context;
     let ui = &mut *invocation.ui;

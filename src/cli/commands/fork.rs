@@ -9,7 +9,7 @@ use crate::cli::Outcome;
 use crate::cli::args::{CwdArg, SessionArg};
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_entry, find_named_entry, open_session};
+use crate::cli::refer::{find_entry, find_named_entry, open_session, warn_cut_path};
 use crate::cli::text::one_line;
 use crate::cli::view::{count, path_text};
 use crate::storage::fork::{ForkOptions, ForkWhat};
@@ -59,6 +59,11 @@ pub(super) fn run(args: &ForkArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         (None, true) => ForkWhat::All,
         (None, false) => ForkWhat::Path(find_entry(&source, args.at.as_deref())?),
     };
+    match what {
+        ForkWhat::Path(at) => warn_cut_path(invocation, &source, at)?,
+        ForkWhat::Before(target) => warn_cut_path(invocation, &source, Some(target))?,
+        ForkWhat::All => {}
+    }
     let cwd = args.cwd.absolute(&invocation.surroundings.cwd);
     let mut fork = invocation.repo()?.fork(&source, &ForkOptions { what, cwd })?;
     if let Some(name) = args.name.as_ref().filter(|name| !name.trim().is_empty()) {

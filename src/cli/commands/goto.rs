@@ -9,11 +9,11 @@ use crate::agent::harness::{NavigateOptions, NavigateSummary};
 use crate::cli::Outcome;
 use crate::cli::args::NamedSessionArg;
 use crate::cli::chat::conversation::Ended;
-use crate::cli::chat::summarizing;
+use crate::cli::chat::summarizing::{self, Access};
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_named_entry, open_session, refuse_owned};
-use crate::cli::text::lines;
+use crate::cli::refer::{command_name, find_named_entry, open_session, refuse_owned};
+use crate::cli::text::{lines, operand};
 use crate::session::tree::EntryIndex;
 use crate::storage::handle::{Navigation, Session, SummaryText};
 
@@ -65,10 +65,11 @@ pub(super) fn run(args: &GotoArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         return Err(CliError::usage("a summary without text says nothing"));
     }
     let mut session = open_session(invocation, Some(&args.session.session))?;
-    if !args.force {
-        refuse_owned(invocation, &session, "pi-sessions goto --force")?;
-    }
     let target = find_named_entry(&session, &args.entry)?;
+    if !args.force {
+        let name = command_name(invocation, &session)?;
+        refuse_owned(invocation, &session, &format!("pi-sessions goto --force {name} {}", operand(&args.entry)))?;
+    }
     let gone = match args.summarize {
         true => match summarize(session, target, args.instructions.clone(), args.force, invocation)? {
             Some(gone) => gone,
@@ -110,8 +111,10 @@ pub(in crate::cli) fn summarize(
     invocation: &mut Invocation<'_>,
 ) -> Result<Option<Navigation>, CliError> {
     let target = session.tree().id(target);
-    let force = Some("pi-sessions goto --force").filter(|_| !is_forced);
-    let mut conversation = summarizing::open(session, None, force, invocation)?;
+    let name = command_name(invocation, &session)?;
+    let force = format!("pi-sessions goto --summarize --force {name} {}", operand(target.as_str()));
+    let access = if is_forced { Access::Force } else { Access::Hold(&force) };
+    let mut conversation = summarizing::open(session, None, access, invocation)?;
     invocation.ui.status("summarizing what is left behind …");
     let by = conversation.harness.summary_by();
     let summary = NavigateSummary::Made { by, instructions };

@@ -230,6 +230,9 @@ const MIN_TITLE_COLUMNS: usize = 10;
 /// What marks a fork where its parent's id has no room.
 const FORK_MARK: &str = "  (fork)";
 
+/// What marks a session of which some lines cannot be read.
+const DAMAGED_MARK: &str = "  (damaged)";
+
 /// How many rows one thread makes at a time.
 const ROWS_A_THREAD: usize = 256;
 
@@ -246,6 +249,7 @@ struct Row {
     title: String,
     look: Option<Look>,
     fork_of: Option<String>,
+    damaged: &'static str,
 }
 
 impl Row {
@@ -274,6 +278,7 @@ impl Row {
             look,
             fork_of: parent
                 .map(|parent| id_in_file_name(Path::new(parent)).map(shorten).unwrap_or_else(|| "a session".to_owned())),
+            damaged: if session.damaged_lines > 0 { DAMAGED_MARK } else { "" },
         }
     }
 }
@@ -300,8 +305,9 @@ fn print_table(
     // Long folders must not push the titles out of sight.
     let cwd_limit = columns.map_or(usize::MAX, |columns| (columns / 4).max(12));
     let cwd_columns = widest(cwd, &|row| row.cwd_columns).min(cwd_limit);
-    // On a narrow terminal the titles, and what is a fork, matter more: first the branches go, then the folders.
-    let marks_columns = if rows.iter().any(|row| row.fork_of.is_some()) { width(FORK_MARK) } else { 0 };
+    // On a narrow terminal the titles and their marks matter more: first the branches go, then the folders.
+    let marks = |row: &Row| width(row.damaged).max(if row.fork_of.is_some() { width(FORK_MARK) } else { 0 });
+    let marks_columns = rows.iter().map(marks).max().unwrap_or(0);
     let optional = |is_shown: bool, columns: usize| if is_shown { columns + 2 } else { 0 };
     let used_with = |branches: bool, cwd: bool| {
         id_columns + age_columns + messages_columns + 6 + optional(branches, branches_columns) + optional(cwd, cwd_columns)
@@ -336,13 +342,16 @@ fn print_table(
         let has_room = columns.is_none_or(|columns| columns >= used + 60);
         let fork = match &row.fork_of {
             Some(parent) if has_room => format!("  (fork of {parent})"),
-            Some(_) => FORK_MARK.to_owned(),
-            None => String::new(),
+            // Of two marks the one that asks for something to be done.
+            Some(_) if row.damaged.is_empty() || fits(used + width(FORK_MARK)) => FORK_MARK.to_owned(),
+            Some(_) | None => String::new(),
         };
-        let left = columns.map(|columns| columns.saturating_sub(used + width(&fork)).max(MIN_TITLE_COLUMNS));
+        let marked = width(&fork) + width(row.damaged);
+        let left = columns.map(|columns| columns.saturating_sub(used + marked).max(MIN_TITLE_COLUMNS));
         let title = cut(&row.title, Some(left.unwrap_or(PIPE_COLUMNS)));
         line.push_str(&row.look.map_or_else(|| title.to_string(), |look| paint(look, &title)));
         line.push_str(&paint(Look::Dim, &fork));
+        line.push_str(&paint(Look::Warn, row.damaged));
         line
     };
     ui.lines(rows.len(), &|range, out| {

@@ -11,7 +11,7 @@ use crate::cli::args::NamedSessionArg;
 use crate::cli::error::CliError;
 use crate::cli::folder::absolute;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::find_session;
+use crate::cli::refer::{CommandNames, find_session};
 use crate::cli::text::{one_line, quote};
 use crate::cli::view::path_text;
 use crate::storage::StorageError;
@@ -46,6 +46,7 @@ pub(super) fn run(args: &MoveArgs, invocation: &mut Invocation<'_>) -> Result<Ou
     let repo = invocation.repo()?;
     let header = JsonlStorage::read_header(&**repo.fs(), &path)?;
     let is_there = header.cwd == cwd && path.parent() == Some(&*repo.folder_for(&cwd));
+    let name = CommandNames::of(invocation)?.name(&path, &header.id);
     let ui = &mut *invocation.ui;
     let (id, path) = if is_there {
         ui.done(&format!("{} works there already: {cwd}", header.id));
@@ -54,7 +55,7 @@ pub(super) fn run(args: &MoveArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         let moved = repo.relocate(&path, &cwd).map_err(|error| {
             let is_held = matches!(error, StorageError::Busy { .. });
             let error = CliError::from(error);
-            let copy = format!("work on a copy there: pi-sessions fork {} --all --cwd {}", quote(&header.id), quote(&cwd));
+            let copy = format!("work on a copy there: pi-sessions fork {name} --all --cwd {}", quote(&cwd));
             if is_held { error.hint(copy) } else { error }
         })?;
         ui.done(&format!("moved {} to {}; the old file is {}", moved.id, moved.cwd, moved.backup.display()));

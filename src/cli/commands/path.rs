@@ -7,7 +7,7 @@ use crate::cli::Outcome;
 use crate::cli::args::SessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{find_entry, open_session};
+use crate::cli::refer::{find_entry, open_session, warn_cut_path};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,12 +30,9 @@ pub struct PathArgs {
 pub(super) fn run(args: &PathArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let session = open_session(invocation, args.session.session.as_deref())?;
     let at = find_entry(&session, args.at.as_deref())?;
-    let path = session.tree().path(at);
-    if let Some(first) = path.first().filter(|first| session.tree().is_orphan(**first)) {
-        invocation.ui.warn(&format!("the path begins where a parent is missing, at {}", session.tree().id(*first)));
-    }
+    warn_cut_path(invocation, &session, at)?;
     let mut line = Vec::new();
-    for index in path {
+    for index in session.tree().path(at) {
         session.read().line_into(index, &mut line)?;
         invocation.ui.record(&line)?;
     }

@@ -10,7 +10,7 @@ use crate::cli::Outcome;
 use crate::cli::args::NamedSessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::find_session;
+use crate::cli::refer::{CommandNames, find_session};
 use crate::cli::text::{one_line, quote};
 use crate::cli::ui::Look;
 use crate::cli::view::{count, path_text};
@@ -55,13 +55,16 @@ struct DoneView {
 pub(super) fn run(args: &RepairArgs, invocation: &mut Invocation<'_>) -> Result<Outcome, CliError> {
     let path = find_session(invocation, Some(&args.session.session))?;
     let repo = invocation.repo()?;
+    let names = CommandNames::of(invocation)?;
     let repaired = match (args.dry_run, args.force) {
         (true, _) => Repaired { actions: plan_repair(repo.fs(), &path)?.actions().to_vec(), backup: None },
         (false, true) => repair_file(repo.fs(), &path, IfHeld::GoOn)?,
         (false, false) => repair_file(repo.fs(), &path, IfHeld::Refuse).map_err(|error| {
             let is_held = matches!(error, StorageError::Busy { .. });
             let error = CliError::from(error);
-            let name = quote(&args.session.session);
+            let typed = args.session.session.as_str();
+            let is_found = names.are_ids() && !typed.starts_with('-');
+            let name = if is_found { quote(typed) } else { quote(&path.to_string_lossy()) };
             match is_held {
                 true => error
                     .hint(format!("work on a copy: pi-sessions fork {name} --all"))

@@ -16,7 +16,8 @@ use crate::cli::error::CliError;
 use crate::cli::folder::absolute;
 use crate::cli::invocation::Invocation;
 use crate::cli::moment::Moment;
-use crate::cli::text::{cut, cut_start, lines, one_line, pad, quote, width};
+use crate::cli::refer::CommandNames;
+use crate::cli::text::{cut, cut_start, lines, one_line, operand, pad, quote, width};
 use crate::cli::ui::{Look, Ui};
 use crate::cli::view::{age, count, path_text};
 use crate::session::entry::{EntryType, SessionId, format_timestamp};
@@ -230,10 +231,11 @@ fn print(hits: &[SearchHit], sessions: &[SessionSummary], invocation: &mut Invoc
         by_path.insert(&session.path, session);
         *ids.entry(&session.id).or_default() += 1;
     }
+    let names = CommandNames::of(invocation)?;
     let row = |hit: &SearchHit| {
         let id: String = hit.session_id.chars().take(id_len).collect();
         let is_found = SessionId::new(hit.session_id.as_str()).is_ok() && ids.get(hit.session_id.as_str()) == Some(&1);
-        let session = if is_found { id.clone() } else { quote(&hit.path.to_string_lossy()) };
+        let session = if is_found && names.are_ids() { id.clone() } else { quote(&hit.path.to_string_lossy()) };
         let summary = by_path.get(&*hit.path);
         let name = summary.and_then(|summary| summary.name.as_deref());
         Row {
@@ -251,7 +253,7 @@ fn print(hits: &[SearchHit], sessions: &[SessionSummary], invocation: &mut Invoc
             },
             // A name or a label is no place to go on from.
             command: one_line(&match hit.entry_type == EntryType::Message {
-                true => format!("pi-sessions goto {session} {}", quote(hit.entry_id.as_str())),
+                true => format!("pi-sessions goto {session} {}", operand(hit.entry_id.as_str())),
                 false => format!("pi-sessions resume {session}"),
             }),
         }

@@ -11,7 +11,7 @@ use crate::cli::Outcome;
 use crate::cli::args::SessionArg;
 use crate::cli::error::CliError;
 use crate::cli::invocation::Invocation;
-use crate::cli::refer::{note_stray_tail, open_session};
+use crate::cli::refer::{note_stray_tail, open_session, warn_cut_path};
 use crate::cli::text::{one_line, one_line_start};
 use crate::cli::ui::Look;
 use crate::cli::view::{ModelView, SummaryView, TokensView, age, count, entry_line, grouped, model_text, path_text, size};
@@ -82,6 +82,7 @@ pub(super) fn run(args: &ShowArgs, invocation: &mut Invocation<'_>) -> Result<Ou
         print(&facts, &session, invocation)?;
     }
     note_stray_tail(invocation, &session)?;
+    warn_cut_path(invocation, &session, session.leaf())?;
     Ok(Outcome::Done)
 }
 

@@ -74,6 +74,51 @@ fn what_names_nothing_is_mended_or_kept() {
 }
 
 #[test]
+fn what_pi_cannot_open_is_kept_and_not_passed_on() {
+    check(
+        &[
+            r#"{"type":"session","version":3,"id":"s","timestamp":"2025-01-01T00:00:00.000Z","cwd":"/d"}"#,
+            r#"{"type":"message","id":"a","timestamp":"2025-01-01T00:00:00.000Z","message":{"role":"user","content":"one"}}"#,
+            r#"{"type":"message","id":"b","parentId":"a","timestamp":"2025-01-01T00:00:00.000Z"}"#,
+            r#"{"type":"message","id":"c","parentId":"b","timestamp":"2025-01-01T00:00:00.000Z","message":null}"#,
+            r#"{"type":"compaction","id":"d","parentId":"c","timestamp":"2025-01-01T00:00:00.000Z"}"#,
+            r#"{"type":"message","id":"e","timestamp":"2025-01-01T00:00:00.000Z","message":{"role":"user","content":"two"}}"#,
+            r#"{"type":"message","id":"f","parentId":7,"timestamp":"2025-01-01T00:00:00.000Z","message":{"role":"user","content":"three"}}"#,
+            r#"{"type":"message","id":"g","parentId":null,"timestamp":"2025-01-01T00:00:00.000Z","message":{"role":"user","content":"four"}}"#,
+        ],
+        "
+        1 <- user one
+        2 <1 kept messageWithoutPayload
+        3 <2 kept messageWithoutPayload
+        4 <3 kept compactionWithoutPayload
+        5 <4 user two
+        6 <5 user three
+        7 <- user four
+        damage 0: entry e: it names no parent; it hangs from the entry before it
+        damage 0: entry f: it names no parent; it hangs from the entry before it
+        ",
+    );
+}
+
+#[test]
+fn blocks_of_another_shape_become_text() {
+    let session = check(
+        &[
+            r#"{"type":"session","version":3,"id":"s","timestamp":"2025-01-01T00:00:00.000Z","cwd":"/d"}"#,
+            r#"{"type":"message","id":"a","parentId":null,"timestamp":"2025-01-01T00:00:00.000Z","message":{"role":"user","content":[{"type":"text"},null,{"type":"later","x":1}]}}"#,
+            r#"{"type":"message","id":"b","parentId":"a","timestamp":"2025-01-01T00:00:00.000Z","message":{"role":"assistant","content":[{"type":"toolCall","name":"ls"}]}}"#,
+        ],
+        "
+        1 <- user {\"type\":\"text\"} | null | {\"type\":\"later\",\"x\":1}
+        2 <1 assistant {\"type\":\"toolCall\",\"name\":\"ls\"} (unknown, stop, 0 tokens)
+        ",
+    );
+    let blocks = session.entries[0].message().and_then(|message| message.content()).expect("its content").to_blocks();
+    let are_text: Vec<_> = blocks.iter().map(|block| block.as_text().is_some()).collect();
+    assert_eq!(are_text, [true, true, false], "a block of a type that is unknown stays");
+}
+
+#[test]
 fn a_newer_version_is_refused() {
     let session = check(
         &[r#"{"type":"session","version":4,"id":"s","timestamp":"t","cwd":"/d"}"#, r#"{"type":"message","id":"a"}"#],

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::storage::fs::{OpenFor, StdFs};
+use crate::storage::jsonl::MARK;
 use crate::storage::testing::file;
 
 const HEADER: &str = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}"#;
@@ -68,8 +69,23 @@ fn a_clean_file_has_no_faults() {
     check(&[&user("a", "-"), &calls("b", "a", &["c"]), &result("c", "b", "c"), &user("d", "c"), ""], "");
     // No newline at the end, blank lines, and what JavaScript writes.
     check(&[&user("a", "-"), "", " \r", &user("b", "a").replace('x', "\\ud83d \u{2028}")], "");
-    let bom = [b"\xef\xbb\xbf".as_slice(), HEADER.as_bytes()].concat();
-    assert_eq!(faults_of(&bom), []);
+    // A byte order mark on a line of its own is white space to Pi.
+    let mark = [MARK, b"\n", HEADER.as_bytes()].concat();
+    assert_eq!(faults_of(&mark), []);
+}
+
+#[test]
+fn a_byte_order_mark_before_the_header_is_noted() {
+    let faults = faults_of(&[MARK, HEADER.as_bytes(), b"\n", user("a", "-").as_bytes()].concat());
+    assert_eq!(
+        faults.iter().map(|fault| (fault.kind, fault.severity())).collect::<Vec<_>>(),
+        [(FaultKind::ByteOrderMark, Severity::Note)]
+    );
+}
+
+#[test]
+fn an_empty_id_is_none() {
+    check(&[&user("a", "-"), &user("", "a"), &user("c", "")], "3 missingId");
 }
 
 #[test]
@@ -111,6 +127,40 @@ fn ids_and_parents_that_do_not_fit_are_found() {
     check(&[&user("a", "-"), &user("a", "b"), &user("b", "a")], "2 duplicateId, 3 cycle");
     // A parent may come later.
     check(&[&user("b", "a"), &user("a", "-")], "");
+}
+
+#[test]
+fn an_entry_that_names_no_parent_is_found() {
+    let without = |line: String| line.replace(r#""parentId":null,"#, "");
+    check(&[&user("a", "-"), &without(user("b", "-")), &user("c", "b")], "3 missingParent");
+    check(&[&user("a", "-"), &user("b", "-").replace("null", "7"), &user("c", "b")], "3 missingParent");
+    // Nothing comes before the first entry, and null says that nothing does.
+    check(&[&without(user("a", "-")), &user("b", "a"), &user("c", "-")], "");
+    let cut = [HEADER, &user("a", "-"), &without(user("b", "-")), &user("c", "b")].join("\n");
+    assert_eq!(faults_of(cut.as_bytes())[0].message, "no parent is named, so 2 entries are cut off from what was before");
+}
+
+#[test]
+fn a_payload_that_says_nothing_is_found() {
+    check(&[&other("a", "-", r#""message""#), &message("b", "a", "null")], "2 unreadablePayload, 3 unreadablePayload");
+    for unreadable in ["7", "[]", "{}", r#"{"role":7}"#, r#"{"role":"user","content":7}"#, r#"{"role":"toolResult"}"#] {
+        check(&[&user("a", "-"), &message("b", "a", unreadable)], "3 unreadablePayload");
+    }
+    check(
+        &[&user("a", "-"), &other("b", "a", r#""compaction""#), &other("c", "b", r#""custom_message","content":7"#)],
+        "3 unreadablePayload, 4 unreadablePayload",
+    );
+    // What a later version may write, and what is not said, is no fault.
+    check(
+        &[
+            &message("a", "-", r#"{"role":"later","content":7}"#),
+            &message("b", "a", r#"{"role":"user"}"#),
+            &other("c", "b", r#""later""#),
+            &other("d", "c", r#""custom_message""#),
+            &other("e", "d", r#""model_change""#),
+        ],
+        "",
+    );
 }
 
 #[test]

@@ -295,6 +295,12 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
+/// Whether an entry says that it hangs from nothing. One that has no word of a parent, or no string, was cut short by who
+/// wrote it; `line` is well-formed text.
+pub(crate) fn names_a_root(line: &str) -> bool {
+    Members::of(line).any(|(key, value)| key == "parentId" && value == "null")
+}
+
 /// Reads a whole line as an entry; `None` when its body is no JSON object, or it has no id.
 pub(crate) fn decode_entry(line: &[u8]) -> Option<Entry> {
     let text = well_formed(line);

@@ -36,7 +36,10 @@ use crate::storage::{Damage, Durability, Prepare, SessionRead, SessionStorage, S
 use reader::{Index, Source};
 use writer::Burst;
 
-pub(crate) use codec::{Head, Members, decode_entry, read_head, read_head_behind, read_head_slowly};
+/// A byte order mark in UTF-8.
+pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
+
+pub(crate) use codec::{Head, Members, decode_entry, names_a_root, read_head, read_head_behind, read_head_slowly};
 pub(crate) use edit::{clear_member, replace_member};
 pub(crate) use migrate::{hash as stable_hash, upgraded_header};
 pub(crate) use recovery::{Ids, examine};
@@ -296,6 +299,21 @@ impl JsonlStorage {
             self.fs.remove_file(target).map_err(|source| StorageError::io("replace", target, source))?;
         }
         Ok(())
+    }
+
+    /// Whether the header's line begins with a UTF-8 byte order mark.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn begins_with_mark(&self) -> Result<bool, StorageError> {
+        let mut start = Vec::new();
+        if self.header_place().0 == 1 {
+            self.copy_bytes(0, self.len_bytes().min(MARK.len() as u64), &mut |bytes| {
+                start.extend_from_slice(bytes);
+                Ok(())
+            })?;
+        }
+        Ok(start == MARK)
     }
 
     /// Copies a range of the file in blocks.

@@ -13,6 +13,8 @@ use crate::storage::jsonl::stable_hash;
 enum Loose {
     /// Its parent is not in the file.
     Orphan,
+    /// It names no parent, and not that it has none.
+    Unplaced,
     /// It was the first of a ring.
     Ring,
 }
@@ -28,7 +30,7 @@ impl Draft<'_> {
         };
         self.give_ids(&mut rows, &mut new_id);
         let mut rows = self.part_duplicates(rows, &mut new_id)?;
-        self.mend_parents(&mut rows);
+        self.mend_parents(&mut rows)?;
         self.mend_targets(&rows)?;
         self.settle(&rows)
     }
@@ -57,7 +59,7 @@ impl Draft<'_> {
     fn give_ids(&mut self, rows: &mut [Row], new_id: &mut impl FnMut(usize) -> String) {
         for at in 0..rows.len() {
             let (piece, lacks) = (rows[at].piece, rows[at].lacks);
-            if lacks == Lacks::Nothing {
+            if matches!(lacks, Lacks::Nothing | Lacks::Parent) {
                 continue;
             }
             let id = new_id(piece);
@@ -73,6 +75,14 @@ impl Draft<'_> {
             }
             self.add(self.pieces[piece].line, RepairKind::GiveId, message);
             rows[at].id = id;
+        }
+        // Of lines with one id the last has it, also where it is empty.
+        let Some(named) = rows.iter().rfind(|row| row.is_named_empty).map(|row| row.id.clone()) else { return };
+        for row in rows.iter_mut().filter(|row| row.parent.as_deref() == Some("")) {
+            self.edit(row.piece, Edit::parent(Some(&named)));
+            let message = format!("the parent had an empty id; this entry hangs from {named}");
+            self.add(self.pieces[row.piece].line, RepairKind::Rehang, message);
+            row.parent = Some(named.clone());
         }
     }
 
@@ -102,15 +112,17 @@ impl Draft<'_> {
         Ok(kept)
     }
 
-    /// Entries whose parent is gone, and the first of each ring, hang from the nearest earlier entry that does not hang
-    /// from them.
-    fn mend_parents(&mut self, rows: &mut [Row]) {
+    /// Entries whose parent is gone or not named, and the first of each ring, hang from the nearest earlier entry that does
+    /// not hang from them.
+    fn mend_parents(&mut self, rows: &mut [Row]) -> Result<(), StorageError> {
         let by_id: HashMap<&str, usize> = rows.iter().enumerate().map(|(at, row)| (row.id.as_str(), at)).collect();
         let (mut parents, mut loose) = (Vec::with_capacity(rows.len()), Vec::new());
         for (at, row) in rows.iter().enumerate() {
             let parent = row.parent.as_deref().and_then(|parent| by_id.get(parent).copied());
             if row.parent.is_some() && parent.is_none() {
                 loose.push((at, Loose::Orphan));
+            } else if row.lacks == Lacks::Parent && at > 0 {
+                loose.push((at, Loose::Unplaced));
             }
             parents.push(parent);
         }
@@ -121,17 +133,26 @@ impl Draft<'_> {
         for ((at, why), place) in loose.into_iter().zip(places) {
             let parent = place.map(|place| rows[place].id.clone());
             let row = &mut rows[at];
-            let old = std::mem::replace(&mut row.parent, parent.clone()).unwrap_or_default();
             let piece = row.piece;
+            let old = match (std::mem::replace(&mut row.parent, parent.clone()), why) {
+                // Something that is no id may stand there.
+                (None, Loose::Unplaced) => odd_parent(&self.text(piece)?),
+                (old, Loose::Orphan | Loose::Ring | Loose::Unplaced) => Some(old.unwrap_or_default()),
+            };
             self.edit(piece, Edit::parent(parent.as_deref()));
-            self.edit(piece, Edit::Set("repairedParentId", old.clone()));
+            if let Some(old) = &old {
+                self.edit(piece, Edit::Set("repairedParentId", old.clone()));
+            }
+            let old = old.unwrap_or_default();
             let now = parent.map_or("it hangs from nothing".to_owned(), |parent| format!("it hangs from {parent}"));
             let line = self.pieces[piece].line;
             match why {
                 Loose::Orphan => self.add(line, RepairKind::Rehang, format!("the parent {old} is not in the file; {now}")),
+                Loose::Unplaced => self.add(line, RepairKind::Rehang, format!("no parent is named; {now}")),
                 Loose::Ring => self.add(line, RepairKind::CutRing, format!("the parents form a ring by way of {old}; {now}")),
             }
         }
+        Ok(())
     }
 
     /// What an entry names besides its parent.
@@ -143,6 +164,7 @@ impl Draft<'_> {
             let wire_type = entry.kind.wire_type().to_owned();
             let line = self.pieces[row.piece].line;
             let target = match &entry.kind {
+                kind if kind.is_unreadable() => None,
                 EntryKind::Leaf(leaf) if is_gone(&leaf.target_id) => leaf.target_id.clone(),
                 EntryKind::Label(label) if label.target_id.is_none() || is_gone(&label.target_id) => label.target_id.clone(),
                 EntryKind::ContextEdit(edit) if edit.target_id.is_none() || is_gone(&edit.target_id) => edit.target_id.clone(),
@@ -185,6 +207,9 @@ impl Draft<'_> {
             };
             let message = match target {
                 Some(target) => format!("the target {target} of this {wire_type} is not in the file; a custom entry holds it"),
+                None if entry.kind.is_unreadable() => {
+                    format!("nothing can be read of this {wire_type}: its payload is not Pi's; a custom entry holds it")
+                }
                 None => format!("this {wire_type} does nothing: its payload is not Pi's; a custom entry holds it"),
             };
             self.add(line, RepairKind::KeepAsCustom, message);
@@ -194,6 +219,13 @@ impl Draft<'_> {
         }
         Ok(())
     }
+}
+
+/// What stands where an entry should name its parent, if anything does.
+fn odd_parent(record: &[u8]) -> Option<String> {
+    let text = well_formed(record);
+    let value = Members::of(&text).find(|(key, _)| key == "parentId").map(|(_, value)| value);
+    value.filter(|value| *value != "null").map(str::to_owned)
 }
 
 /// Cuts each ring at its first entry and returns these entries.

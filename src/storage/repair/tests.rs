@@ -158,6 +158,72 @@ fn a_parent_that_was_never_written_is_bridged_to_the_line_before() {
 }
 
 #[test]
+fn a_byte_order_mark_before_the_header_is_left_out() {
+    let a = user("a", "-");
+    for (bytes, expect) in [
+        (format!("\u{feff}{HEADER}\r\n{a}"), format!("{HEADER}\r\n{a}")),
+        (format!("\u{feff}{HEADER}"), HEADER.to_owned()),
+        (format!("\u{feff} {HEADER}\0\n{a}\n"), format!("{HEADER}\n{a}\n")),
+    ] {
+        let (done, after) = repair_bytes(bytes.as_bytes());
+        assert!(done.starts_with("1 dropByteOrderMark"), "{done}");
+        assert_eq!(String::from_utf8(after).expect("UTF-8"), expect);
+    }
+    let old = "\u{feff}{\"type\":\"session\",\"id\":\"s\",\"cwd\":\"/\"}\n{\"type\":\"custom\",\"timestamp\":\"t\",\"customType\":\"c\"}\n";
+    let (done, after) = repair_bytes(old.as_bytes());
+    assert_eq!((done.as_str(), after.starts_with(b"{\"type\":\"session\"")), ("1 upgrade, 1 dropByteOrderMark", true));
+}
+
+#[test]
+fn an_empty_id_is_exchanged_where_it_stands_and_where_it_is_named() {
+    let (a, c, d) = (user("a", "-"), user("c", ""), user("d", "c"));
+    let bytes = [HEADER, &a, &user("", "a"), &c, &d].join("\n");
+    let (done, after) = repair_bytes(bytes.as_bytes());
+    assert_eq!(done, "3 giveId, 4 rehang");
+    let (_folder, path) = file("t.jsonl", &after);
+    assert_eq!(open(&path).tree().path(open(&path).tree().leaf()).len(), 4);
+    // Of several the last one is meant.
+    let bytes = [HEADER, &user("", "-"), &user("", "-"), &c].join("\n");
+    let (done, after) = repair_bytes(bytes.as_bytes());
+    assert_eq!(done, "2 giveId, 3 giveId, 4 rehang");
+    let (_folder, path) = file("t.jsonl", &after);
+    let session = open(&path);
+    assert_eq!(session.tree().path(session.tree().leaf()), session.tree().iter().skip(1).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_entry_that_names_no_parent_is_bridged_to_the_line_before() {
+    let (a, c) = (user("a", "-"), user("c", "b"));
+    let hung = with(&user("b", "-").replace(r#""parentId":null,"#, ""), r#""parentId":"a""#);
+    let bare = user("b", "-").replace(r#""parentId":null,"#, "");
+    check(&[a.as_bytes(), bare.as_bytes(), c.as_bytes()], "3 rehang", &[&a, &hung, &c]);
+    let odd = user("b", "-").replace("null", "[7]");
+    let told = with(&user("b", "a"), r#""repairedParentId":"[7]""#);
+    check(&[a.as_bytes(), odd.as_bytes(), c.as_bytes()], "3 rehang", &[&a, &told, &c]);
+    // Never on what hangs from it; and with nothing before it, it is the root that it was.
+    let rooted = with(&bare, r#""parentId":null"#);
+    check(&[c.as_bytes(), bare.as_bytes()], "3 rehang", &[&c, &rooted]);
+    check(&[bare.as_bytes(), c.as_bytes()], "", &[&bare, &c]);
+}
+
+#[test]
+fn a_payload_that_says_nothing_becomes_a_custom_entry() {
+    let (a, c) = (user("a", "-"), user("c", "b"));
+    for (wire_type, b) in [
+        ("message", other("b", "a", r#""message""#)),
+        ("message", user("b", "a").replace(r#"{"role":"user","content":"b"}"#, "null")),
+        ("message", user("b", "a").replace(r#""content":"b""#, r#""content":{"x":1.50}"#)),
+        ("compaction", other("b", "a", r#""compaction","summary":7"#)),
+        ("custom_message", other("b", "a", r#""custom_message","content":7"#)),
+    ] {
+        let kept = format!(
+            r#"{{"type":"custom","id":"b","parentId":"a","timestamp":"t","customType":"repaired:{wire_type}","data":{b}}}"#
+        );
+        check(&[a.as_bytes(), b.as_bytes(), c.as_bytes()], "3 keepAsCustom", &[&a, &kept, &c]);
+    }
+}
+
+#[test]
 fn an_orphan_is_never_hung_on_what_hangs_from_it() {
     let (a, e, x, o) = (user("a", "-"), user("e", "x"), user("x", "o"), user("o", "gone"));
     let hung = with(&user("o", "a"), r#""repairedParentId":"gone""#);

@@ -77,6 +77,15 @@ fn progress_says_22_list_shows_19() {
 }
 
 #[test]
+fn sessions_of_a_provider_that_nobody_configured_are_listed() {
+    let change = line("model_change", "m", "", json!({"provider": "gone", "modelId": "x"}));
+    let place = Place::of(&[change, u("u1", "m"), a("a1", "u1")]);
+    place.fs.put(Path::new("/root/--p--/none.jsonl"), file(&[u("u1", "")]).as_bytes());
+    assert_eq!(place.repo.list(&|_| {}).expect("the root").sessions.len(), 2);
+    assert_eq!(place.repo.latest("/p").expect("the root").map(|session| session.path), Some(FILE.into()));
+}
+
+#[test]
 fn order_by_file_mtime_is_wrong() {
     let place = Place::new();
     let write = |name: &str, time: u64, created: &str| {
