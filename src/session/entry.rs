@@ -859,6 +859,17 @@ impl Serialize for Entry {
     }
 }
 
+/// The payload of an entry alone, as an object.
+pub(crate) struct Payload<'a>(pub &'a EntryKind);
+
+impl Serialize for Payload<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.0.write(&mut map)?;
+        map.end()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,7 +20,7 @@ use std::path::Path;
 use crate::session::entry::{Entry, EntryId, EntryKind, EntryType, Header};
 use crate::session::json::well_formed;
 use crate::session::message::Role;
-use crate::session::tree::{EntryHead, SessionTree};
+use crate::session::tree::{EntryHead, EntryIndex, SessionTree};
 use crate::storage::fs::{FsFile, read_exact_at};
 use crate::storage::jsonl::codec::{Head, LineHead, decode_header, read_head, read_head_behind, read_head_slowly};
 use crate::storage::jsonl::long_line::examine_long;
@@ -325,22 +325,23 @@ impl Index {
         Ok(())
     }
 
-    /// Adds the entry of a record in line `line`.
-    fn add_entry(&mut self, head: EntryHead<'_>, start: u64, len: u64, line: u64) -> Result<(), StorageError> {
+    /// Adds the entry of a record in line `line`, unless it is too long.
+    fn add_entry(&mut self, head: EntryHead<'_>, start: u64, len: u64, line: u64) -> Result<Option<EntryIndex>, StorageError> {
         let span = match (u32::try_from(len), u32::try_from(line)) {
             (Ok(len), Ok(line)) => Span { start, len, line },
             (Err(_), _) | (_, Err(_)) => {
                 self.damage.push(Damage { kind: DamageKind::TooLong, line, byte_offset: start });
-                return Ok(());
+                return Ok(None);
             }
         };
-        self.tree.push(head).map_err(StorageError::TooManyEntries)?;
+        let index = self.tree.push(head).map_err(StorageError::TooManyEntries)?;
         self.spans.push(span);
-        Ok(())
+        Ok(Some(index))
     }
 
-    /// Adds an entry that was just written at the file's end. `line_bytes` has its newline.
-    pub(super) fn add_written(&mut self, entry: &Entry, line_bytes: &[u8]) -> Result<(), StorageError> {
+    /// Adds an entry that was just written at the file's end, and tells where it is if that is known. `line_bytes` has its
+    /// newline.
+    pub(super) fn add_written(&mut self, entry: &Entry, line_bytes: &[u8]) -> Result<Option<EntryIndex>, StorageError> {
         let (start, before) = (self.len, self.newlines);
         let record = &line_bytes[..line_bytes.len() - 1];
         self.newlines += 1;
@@ -356,7 +357,8 @@ impl Index {
             Some(head) => found.push(&head, start, record.len() as u64, 0),
             None => found.take_line(record, start, 0),
         }
-        self.add(found, before)
+        self.add(found, before)?;
+        Ok(None)
     }
 
     /// Notes that a newline was written behind an unterminated last line.

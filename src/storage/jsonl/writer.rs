@@ -51,7 +51,7 @@ const MAX_ATTEMPTS: usize = 16;
 const LOOK_HOLDS: Duration = Duration::from_millis(1);
 
 /// How many appends within [`LOOK_HOLDS`] are no burst yet.
-const APPENDS_WITH_A_LOOK: u32 = 16;
+const APPENDS_WITH_A_LOOK: u32 = 8;
 
 /// Where the system has no inodes: every file has this one.
 const NO_IDENTITY: (u64, u64) = (0, 0);
@@ -315,12 +315,16 @@ impl JsonlStorage {
                 self.index.add_newline();
             }
             let mut lines = &batch[usize::from(newline_first)..];
+            let mut places = Vec::with_capacity(entries.len());
             for entry in entries {
                 let line_end = memchr::memchr(b'\n', lines).map_or(lines.len(), |newline| newline + 1);
-                self.index.add_written(entry, &lines[..line_end])?;
+                places.extend(self.index.add_written(entry, &lines[..line_end])?);
                 lines = &lines[line_end..];
             }
             self.anchor = self.anchor.behind(&batch);
+            if places.len() == entries.len() {
+                return Ok(places);
+            }
         } else {
             // A program that takes no lock wrote between our look and our write.
             self.standing().map_err(|error| self.unsure(io::Error::other(error)))?;
