@@ -82,14 +82,18 @@ fn an_import_that_is_killed_leaves_whole_sessions_and_the_next_one_brings_the_re
     let entries = whole[0]["counts"]["entries"].as_u64().expect("a number");
     assert!(entries > 3);
     let mut kept = BTreeSet::new();
-    for kill in 0..KILLS {
+    // On a busy machine many a kill comes too late.
+    for kill in 0..KILLS * 20 {
+        if kill >= KILLS && kept.len() > 3 {
+            break;
+        }
         let place = Place::new();
         let mut child = place.command(&["import", &from, "--json"]).spawn().expect("the command");
         // From the moment on that so many sessions are there, or begun.
         while place.names().len() < kill % SOURCES && child.try_wait().expect("a child").is_none() {
             std::thread::yield_now();
         }
-        spin(kill * 3_000);
+        spin(kill % KILLS * 3_000);
         child.kill().expect("a child");
         child.wait().expect("an end");
 
@@ -141,7 +145,11 @@ fn an_export_that_is_killed_leaves_the_old_file_or_none_or_a_whole_one() {
     assert!(place.run(&words).status.success());
     let whole = fs::read(&out).expect("the page");
     let (mut unfinished, mut at_work) = (0, 0);
-    for kill in 0..16 {
+    // On a busy machine many a kill comes too late.
+    for kill in 0..400 {
+        if kill >= 16 && unfinished > 3 && at_work > 3 {
+            break;
+        }
         let old: Option<&[u8]> = if kill % 2 == 0 { None } else { Some(b"old") };
         match old {
             None => fs::remove_file(&out).unwrap_or_default(),
@@ -156,7 +164,7 @@ fn an_export_that_is_killed_leaves_the_old_file_or_none_or_a_whole_one() {
         while temporary().is_empty() && child.try_wait().expect("a child").is_none() {
             std::thread::yield_now();
         }
-        spin(kill * 100_000);
+        spin(kill % 16 * 100_000);
         let _ = child.kill();
         child.wait().expect("an end");
         let now = fs::read(&out).ok();
@@ -305,7 +313,8 @@ fn a_repair_that_is_killed_leaves_the_old_file_or_the_mended_one() {
         ends[usize::from(is_mended)] += 1;
         assert!(!is_mended || now[..] == before[..now.len()] && now.len() + 14 == before.len(), "kill {kill}: half a file");
         assert_eq!(place.json(&["list", "--all", "--json"]).len(), 1, "kill {kill}");
-        assert!(place.run(&["repair", &name]).status.success(), "kill {kill}: nobody holds it");
+        let again = place.run(&["repair", &name]);
+        assert!(again.status.success(), "kill {kill}: nobody holds it: {}", String::from_utf8_lossy(&again.stderr));
         assert!(place.run(&["check", &name]).status.success());
     }
     told(&format!("old and mended after a kill: {ends:?}"));
