@@ -17,6 +17,7 @@ use pi_sessions::storage::jsonl::{JsonlStorage, write_unsaved};
 use pi_sessions::storage::lock::{OwnerLock, lock_path};
 use pi_sessions::storage::repair::{IfHeld, repair_file};
 use pi_sessions::storage::repo::{Layout, NewSession, Repo};
+use pi_sessions::storage::trash::{Trash, TrashedFile};
 use pi_sessions::storage::{Durability, RandomIds, StorageError, SystemClock};
 use tempfile::TempDir;
 
@@ -525,6 +526,45 @@ fn bad_bytes_in_a_line_that_is_migrated_are_found() {
         assert_eq!(bad(check_file(repo.fs(), &path).expect("a session")), [2]);
         repair_file(repo.fs(), &path, IfHeld::Refuse).expect("a repair");
         assert_eq!(bad(check_file(repo.fs(), &path).expect("a session")), [0_u64; 0]);
+    }
+}
+
+/// A trash in a folder.
+struct FolderTrash(PathBuf, PathBuf);
+
+impl Trash for FolderTrash {
+    fn put(&self, path: &Path) -> std::io::Result<()> {
+        fs::rename(path, &self.0)
+    }
+
+    fn items(&self) -> std::io::Result<Vec<TrashedFile>> {
+        let (original, content) = (self.1.clone(), self.0.clone());
+        Ok(vec![TrashedFile { original, content, deleted_ms: 1, ..TrashedFile::default() }])
+    }
+
+    fn take(&self, file: &TrashedFile, to: &Path) -> std::io::Result<()> {
+        fs::rename(&file.content, to)
+    }
+}
+
+#[test]
+fn what_comes_back_from_the_trash_is_found_by_its_link_and_there_for_good() {
+    let (root, _, path) = place(&[H, E]);
+    let link = root.path().join("link");
+    symlink(path.parent().expect("a folder"), &link).expect("a link");
+    let linked = link.join(path.file_name().expect("a name"));
+    let fs = CountingFs::default();
+    let repo = settled_repo(Arc::new(fs.clone()), root.path());
+    // The trash may have noted the one or the other.
+    for (noted, asked) in [(&path, &linked), (&linked, &path)] {
+        let trash = FolderTrash(root.path().join("trashed"), noted.clone());
+        repo.discard(&path, &trash).expect("it goes");
+        assert!(!path.exists());
+        let session = repo.find_trashed(asked, &trash).expect("the trash").expect("it is found");
+        fs.take_calls();
+        repo.restore(&session, None, &trash).expect("it comes back");
+        assert!(path.exists());
+        assert!(fs.take_calls().contains(&("sync folder", 0)), "its name is durable");
     }
 }
 
