@@ -15,7 +15,7 @@ use pi_sessions::storage::handle::Session;
 use pi_sessions::storage::jsonl::follow::Follower;
 use pi_sessions::storage::jsonl::{JsonlStorage, write_unsaved};
 use pi_sessions::storage::lock::{OwnerLock, lock_path};
-use pi_sessions::storage::repair::{IfHeld, repair_file};
+use pi_sessions::storage::repair::{IfHeld, plan_repair, repair_file};
 use pi_sessions::storage::repo::{Layout, NewSession, Repo};
 use pi_sessions::storage::trash::{Trash, TrashedFile};
 use pi_sessions::storage::{Durability, RandomIds, StorageError, SystemClock};
@@ -121,6 +121,8 @@ fn a_session_that_is_a_link_is_appended_to_and_nothing_else() {
         let before = fs::read(&real).expect("the file");
         let is_link = |error: &StorageError| matches!(error, StorageError::IsALink(link) if *link == path);
         assert!(is_link(&repo.delete(&path).expect_err("a link")));
+        assert!(is_link(&plan_repair(&std_fs(), &path).expect_err("a link")));
+        assert!(is_link(&repair_file(&std_fs(), &path, IfHeld::Refuse).expect_err("a link")));
         assert!(is_link(&repo.relocate(&path, "/q").expect_err("a link")));
         assert!(is_link(&repo.relocate(&path, "/p").expect_err("a link")));
         let mut session = repo.open(&path).expect("it is read");

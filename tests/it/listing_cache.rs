@@ -124,11 +124,19 @@ fn append(path: &Path, line: &str) {
     fs::OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(line.as_bytes())).expect("an append");
 }
 
+/// The store with this name.
+fn store_in(cache: &Path, name: &str) -> rusqlite::Connection {
+    let is_it = |path: &PathBuf| {
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+        file_name.starts_with(name) && file_name.ends_with(".sqlite")
+    };
+    let path = cache_files(cache).into_iter().find(is_it).expect("a store");
+    rusqlite::Connection::open(path).expect("a store")
+}
+
 /// What a query gives of the store with this name.
 fn number_in(cache: &Path, store: &str, query: &str) -> i64 {
-    let name = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store));
-    let path = cache_files(cache).into_iter().find(|path| name(path)).expect("a store");
-    rusqlite::Connection::open(path).and_then(|store| store.query_row(query, [], |row| row.get(0))).expect("a number")
+    store_in(cache, store).query_row(query, [], |row| row.get(0)).expect("a number")
 }
 
 /// A root of ten sessions of a hundred messages.
@@ -218,6 +226,12 @@ fn a_file_that_was_changed_just_before_it_was_read_is_read_again() {
     repo.list_cached(&cache, &|_| {}).expect("a root");
     fs.take();
     repo.list_cached(&cache, &|_| {}).expect("a root");
+    assert_eq!(fs.take().into_keys().collect::<Vec<_>>(), files);
+    // A report, too.
+    let repo = repo.with_cache(cache);
+    report(&repo, None);
+    fs.take();
+    report(&repo, None);
     assert_eq!(fs.take().into_keys().collect::<Vec<_>>(), files);
 }
 
@@ -323,6 +337,12 @@ fn what_was_deleted_is_not_kept() {
     assert_eq!(rows("list", list), 0);
     assert_eq!(rows("list", "SELECT count(*) FROM changed"), 0);
     assert_eq!(rows("list", "SELECT count(*) FROM tree"), 9);
+    // A damaged batch is written anew.
+    let store = store_in(&folder.path().join("cache"), "list");
+    store.execute("UPDATE folder SET records = zeroblob(20)", []).expect("room");
+    drop(store);
+    check(&repo, &cache).expect("they agree");
+    assert_eq!(rows("list", "SELECT (SELECT length(records) > 1000 FROM folder) * 10 + (SELECT count(*) FROM changed)"), 10);
     // A whole folder, of which there are a batch and a record beside it.
     append(&files[1], &message(100, "appended"));
     check(&repo, &cache).expect("they agree");
@@ -380,6 +400,29 @@ fn what_lies_beside_a_batch_goes_into_it_when_it_is_much() {
     assert_eq!(lie_beside(70), 0);
     append(&files[3], &message(100, "appended"));
     assert_eq!(lie_beside(70), 1);
+}
+
+#[test]
+fn a_store_that_is_found_damaged_when_it_is_used_is_made_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let files = ten_sessions(&root);
+    let fs = CountingFs::default();
+    let repo = settled_repo(Arc::new(fs.clone()), &root).with_cache(ListingCache::new(folder.path().join("cache")));
+    let list = || assert_eq!(repo.sessions(&|_| {}).expect("a root").sessions.len(), 10);
+    let add_up = || drop(report(&repo, None));
+    let tables: [(&str, &str, &dyn Fn()); 2] = [("list", "tree", &list), ("usage", "session", &add_up)];
+    for (store, table, look) in tables {
+        look();
+        store_in(&folder.path().join("cache"), store).execute(&format!("DROP TABLE {table}"), []).expect("a table");
+        append(&files[0], &message(100, "appended"));
+        // One that finds out, and one that fills it again.
+        look();
+        look();
+        fs.take();
+        look();
+        assert_eq!(fs.take(), [].into(), "{store}");
+    }
 }
 
 #[test]

@@ -281,7 +281,9 @@ fn what_is_around_the_file_is_noted() {
             assert_eq!(kinds(&path), "loosePermissions cwdGone fileNameDiffers", "{mode:o}");
         }
     }
-    for (name, expect) in [("----", ""), ("--no-such-folder--", ""), ("--No-Such-Folder--", ""), ("--no-other--", "cwdDiffers "), ("plain", "")] {
+    for (name, expect) in
+        [("----", ""), ("--no-such-folder--", ""), ("--No-Such-Folder--", ""), ("--no-other--", "cwdDiffers "), ("plain", "")]
+    {
         let below = folder.path().join(name);
         StdFs.create_dir_all(&below).expect("a folder");
         let path = below.join("x_s.jsonl");
