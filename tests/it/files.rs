@@ -3,7 +3,8 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -355,12 +356,48 @@ fn a_shortened_or_changed_file_is_read_anew() {
     fs::write(&path, changed).expect("a changed file");
     append(&mut session, "three");
     assert_eq!(names(&session), ["e1", "2wo", "three"]);
+    // The last entry is another one now, of the same length.
+    let leaf = session.leaf_id().expect("a leaf");
+    let changed = fs::read_to_string(&path).expect("the file").replace(leaf.as_str(), "ffffffff").replace("three", "3hree");
+    fs::write(&path, changed).expect("a changed file");
+    session.refresh().expect("it is the same session");
+    assert_eq!(session.leaf_id().expect("a leaf").as_str(), "ffffffff");
     // Cut in the middle of a line, and longer than before.
     let longer = format!("{H}\n{E}\n{}\n{{\"torn", E.replace("e1", "e2").replace("null", "\"e1\""));
     fs::write(&path, &longer).expect("a file");
     append(&mut session, "four");
     assert_eq!(names(&session), ["e1", "e2", "four"]);
     assert!(fs::read_to_string(&path).expect("the file").starts_with(&format!("{longer}\n{{")));
+}
+
+#[test]
+fn a_burst_sees_what_a_program_without_a_lock_writes() {
+    let (_root, repo, path) = place(&[H, E]);
+    let mut session = repo.open(&path).expect("a session");
+    let append = |session: &mut Session| session.append(name("mine"), Durability::Unsynced).map(drop).expect("an append");
+    for round in 0..30 {
+        let parent_of_leaf = |session: &Session| {
+            let leaf = session.leaf().expect("a leaf");
+            session.tree().parent_id(leaf).expect("a parent").to_string()
+        };
+        (0..12).for_each(|_| append(&mut session));
+        let leaf = session.leaf_id().expect("a leaf");
+        let theirs = E.replace("e1", &format!("{round:08}")).replace("null", &format!("\"{leaf}\"")) + "\n";
+        fs::OpenOptions::new().append(true).open(&path).and_then(|mut file| file.write_all(theirs.as_bytes())).expect("room");
+        append(&mut session);
+        assert_eq!(parent_of_leaf(&session), format!("{round:08}"));
+        (0..12).for_each(|_| append(&mut session));
+        // Another last line of the same length.
+        let (leaf, other) = (session.leaf_id().expect("a leaf"), format!("f{round:07}"));
+        assert_eq!(leaf.as_str().len(), other.len());
+        let text = fs::read_to_string(&path).expect("the file");
+        let file = fs::OpenOptions::new().write(true).open(&path).expect("the file");
+        for (old, new) in [(leaf.as_str(), &*other), ("mine", "mina")] {
+            file.write_all_at(new.as_bytes(), text.rfind(old).expect("its line") as u64).expect("room");
+        }
+        append(&mut session);
+        assert_eq!(parent_of_leaf(&session), other);
+    }
 }
 
 #[test]
