@@ -167,7 +167,7 @@ fn what_is_done_twice_in_a_line_is_told_once() {
     let mended = |id: &str, parent: &str| user(id, parent).replace(r#""content":""#, r#""content":"\u0001"#);
     let fused = odd("a", "-") + &odd("b", "a");
     check(&[fused.as_bytes()], "2 splitLine, 2 escapeControls", &[&mended("a", "-"), &mended("b", "a")]);
-    let bad = |line: &str| [line[..line.len() - 1].as_bytes(), b",\"x\":\"\xff\"}"].concat();
+    let bad = |line: &str| [&line.as_bytes()[..line.len() - 1], b",\"x\":\"\xff\"}"].concat();
     let both = [bad(&odd("a", "-")), bad(&odd("b", "a"))].concat();
     let lines = [with(&mended("a", "-"), "\"x\":\"\u{fffd}\""), with(&mended("b", "a"), "\"x\":\"\u{fffd}\"")];
     check(&[&both], "2 splitLine, 2 replaceBadBytes, 2 escapeControls", &[&lines[0], &lines[1]]);
