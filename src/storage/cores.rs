@@ -111,6 +111,9 @@ pub(crate) fn write_on_all_cores<T: Sync>(
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "cli")]
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -153,9 +156,16 @@ mod tests {
     fn a_panic_leaves_nobody_waiting() {
         let items: Vec<usize> = (0..100).collect();
         for bad in [0, 50, 99] {
-            let make = |item: &usize, _: &mut Vec<u8>| assert_ne!(*item, bad, "as was asked for");
-            let all = || write_on_all_cores(&items, &make, &mut |_| Ok(()));
-            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(all)).is_err(), "{bad}");
+            let items = items.clone();
+            // On a thread of its own: who waits for ever would keep this test from failing.
+            let (ended, end) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let make = |item: &usize, _: &mut Vec<u8>| assert_ne!(*item, bad, "as was asked for");
+                let all = || write_on_all_cores(&items, &make, &mut |_| Ok(()));
+                let all = std::panic::catch_unwind(std::panic::AssertUnwindSafe(all));
+                ended.send(all.is_err()).expect("the test listens");
+            });
+            assert_eq!(end.recv_timeout(Duration::from_secs(10)), Ok(true), "{bad}");
         }
     }
 

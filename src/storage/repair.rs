@@ -343,7 +343,15 @@ impl RepairPlan {
         draft.mend_links(rows, &session.header().id)?;
         let Draft { mut actions, pieces, .. } = draft;
         actions.sort_by_key(|action| action.line);
-        actions.dedup();
+        // What is done to several records of a line is told once.
+        let (mut line, mut told) = (0, HashSet::new());
+        actions.retain(|action| {
+            if action.line != line {
+                line = action.line;
+                told.clear();
+            }
+            told.insert((action.kind, action.message.clone()))
+        });
         if let (true, Some(first)) = (session.header().version < 2 && !actions.is_empty(), pieces.first()) {
             let message = "a session of version 1, where entries have no ids, becomes one of version 3".to_owned();
             actions.insert(0, RepairAction { line: first.line, kind: RepairKind::Upgrade, message });

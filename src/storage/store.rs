@@ -145,3 +145,34 @@ impl Store {
 pub(super) fn file_of(folder: &Path, root: &Path, name: &str, ending: &str) -> PathBuf {
     folder.join(format!("{name}-{:016x}.{ending}", fnv1a(root.as_os_str().as_encoded_bytes().iter().copied())))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::storage::fs::StdFs;
+
+    #[test]
+    fn what_was_written_stays_when_several_make_a_store_at_once() {
+        const FORMAT: StoreFormat = StoreFormat { name: "t", version: 1, tables: "CREATE TABLE t (number INTEGER);" };
+        for round in 0..20 {
+            let folder = tempfile::tempdir().expect("a folder");
+            let open = || Store::open(&StdFs, folder.path(), Path::new("/root"), FORMAT);
+            let barrier = Barrier::new(4);
+            let write = || {
+                barrier.wait();
+                // Who finds it busy does without.
+                let store = open().ok()?;
+                store.connection.execute("INSERT INTO t VALUES (1)", []).ok()
+            };
+            let written: usize = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(write)).collect();
+                threads.into_iter().filter_map(|thread| thread.join().expect("no panic")).sum()
+            });
+            let store = open().expect("nobody else has it");
+            let rows: i64 = store.connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("a number");
+            assert_eq!((rows, written > 0), (written as i64, true), "{round}");
+        }
+    }
+}

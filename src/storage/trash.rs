@@ -224,6 +224,8 @@ mod tests {
             &[("/r/a.jsonl", 1), ("/r/a.jsonl.bak", 1), ("/r/a.jsonl", 5), ("/r/a.jsonl.bak", 6)],
             &["/r/a.jsonl@5 /r/a.jsonl.bak@6", "/r/a.jsonl@1 /r/a.jsonl.bak@1"],
         );
+        // What went there again under the name of a companion is none.
+        check(&[("/r/a.jsonl", 1), ("/r/a.jsonl.bak", 1), ("/r/a.jsonl.bak", 2)], &["/r/a.jsonl@1 /r/a.jsonl.bak@1"]);
         // A backup alone, or from before, is nobody's.
         check(&[("/r/a.jsonl.bak", 1), ("/r/a.jsonl", 2)], &["/r/a.jsonl@2"]);
     }

@@ -387,6 +387,33 @@ fn words_are_found_in_the_session() {
 }
 
 #[test]
+fn turns_are_those_of_the_branch_that_one_is_in() {
+    let (_env, mut screen) = demo();
+    screen.press("Tab Home ]");
+    assert!(screen.row_with("Write it").contains("│>"), "{}", screen.text());
+    screen.press("]");
+    assert!(screen.row_with("Write it").contains("│>") && screen.text().contains("this is the last turn here"));
+    screen.press("End [");
+    assert!(screen.row_with("Write a test first").contains("│>"), "{}", screen.text());
+    screen.press("[");
+    assert!(screen.row_with("user: Fix the login bug").contains("│>"), "{}", screen.text());
+    screen.press("[");
+    assert!(screen.text().contains("this is the first turn"));
+}
+
+#[test]
+fn what_is_folded_stays_folded_when_others_write() {
+    let (env, mut screen) = demo();
+    let path = env.root().join(format!("--home-me-project--/2026-11-30T09-00-00-000Z_{DEMO_ID}.jsonl"));
+    screen.press("Tab Home Down Down Left");
+    assert!(!screen.text().contains("assistant: Written."), "{}", screen.text());
+    let text = fs::read_to_string(&path).expect("the session");
+    fs::write(&path, format!("{text}{}\n", user("u9", "n1", "And from elsewhere"))).expect("a file");
+    screen.tick();
+    assert!(screen.text().contains("And from elsewhere") && !screen.text().contains("assistant: Written."), "{}", screen.text());
+}
+
+#[test]
 fn help_shows_every_key_and_small_screens_show_what_they_can() {
     let (_env, mut screen) = demo();
     screen.press("?");

@@ -147,6 +147,25 @@ note: 1 of 3 sessions are shown (--limit)
 }
 
 #[test]
+fn all_sessions_as_json_are_limited_sorted_and_counted() {
+    let env = several();
+    assert_eq!(env.run("list --all --json --limit 2").stdout.lines().count(), 2);
+    let first = |args: &str| env.run(args).stdout.lines().next().expect("a session").to_owned();
+    assert!(first("list --all --json --sort messages").contains("019ad3c5-aaaa"));
+    assert!(first("list --all --json").contains("019ad3c6-cccc"));
+    // More than one thread makes at a time; the damaged ones are the first and the last.
+    for number in 0..600 {
+        env.session(&format!("empty-{number}"), "");
+    }
+    env.session("newest", &(said(59, "new") + "\n{\"torn"));
+    env.session("oldest", &(said(0, "old").replace("1796036400000", "1000") + "\n{\"torn"));
+    let run = env.run("list --all --json");
+    assert_eq!(run.stdout.lines().count(), 6);
+    assert!(run.stderr.contains("601 sessions without a message are hidden"), "{}", run.stderr);
+    assert!(run.stderr.contains("2 sessions have lines that cannot be read"), "{}", run.stderr);
+}
+
+#[test]
 fn a_folder_without_sessions_says_where_to_look() {
     assert_snapshot!(TestEnv::new().run("list"), @r#"
 $ pi-sessions list

@@ -11,7 +11,7 @@ use pi_sessions::session::tree::EntryIndex;
 use pi_sessions::storage::fork::{ForkOptions, ForkWhat};
 use pi_sessions::storage::fs::Fs;
 use pi_sessions::storage::handle::Session;
-use pi_sessions::storage::jsonl::JsonlStorage;
+use pi_sessions::storage::jsonl::{JsonlStorage, write_unsaved, write_unsaved_in};
 use pi_sessions::storage::repo::{Layout, NewSession, Repo};
 use pi_sessions::storage::{Durability, SessionRead, StorageError};
 
@@ -434,6 +434,7 @@ fn a_part_of_a_write_with_something_behind_it_is_closed_and_never_cut() {
             let mut world = World::with(V3);
             world.retries = true;
             let mut session = world.open().expect("a session");
+            let calls = world.fs.calls();
             world.fs.fail_at(at, Fault::ShortWrite);
             world.fs.fail_at(at + gap, Fault::Intruder(FILE.into(), format!("\n{theirs}\n").into_bytes()));
             let result = session.append(vec![user("[a]")], Durability::Synced);
@@ -441,6 +442,8 @@ fn a_part_of_a_write_with_something_behind_it_is_closed_and_never_cut() {
             met += usize::from(result.is_err());
             let bytes = world.fs.get(Path::new(FILE)).expect("the file");
             let is_there = memchr_find(&bytes, theirs);
+            // Behind the write that fails it is looked at the length; who writes between that and the cut has no luck.
+            assert!(is_there || gap != 2 || world.fs.calls() - calls < at + gap, "{at}: {}", String::from_utf8_lossy(&bytes));
             if matches!(result, Err(StorageError::SyncFailed { .. })) {
                 session = world.open().expect("a session");
             }
@@ -455,6 +458,64 @@ fn a_part_of_a_write_with_something_behind_it_is_closed_and_never_cut() {
         }
     }
     assert!(met > 0);
+}
+
+#[test]
+fn a_part_of_a_write_that_cannot_be_taken_back_is_closed() {
+    let mut met = 0;
+    for at in 1..40 {
+        let world = World::with(V3);
+        let mut session = world.open().expect("a session");
+        world.fs.fail_at(at, Fault::ShortWrite);
+        // The next write, the look at the length, and the cut.
+        world.fs.fail_at(at + 3, Fault::Refusal);
+        let result = session.append(vec![user("[a]")], Durability::Synced);
+        let bytes = world.fs.get(Path::new(FILE)).expect("the file");
+        if matches!(result, Err(StorageError::WriteFailed { .. })) && bytes.len() > V3.len() {
+            met += 1;
+            assert!(bytes.starts_with(V3.as_bytes()) && bytes.ends_with(b"\n"), "{}", String::from_utf8_lossy(&bytes));
+        }
+    }
+    assert_eq!(met, 1);
+}
+
+#[test]
+fn unsaved_entries_are_there_for_good_and_cost_no_earlier_ones() {
+    let world = World::with(V3);
+    let session = world.open().expect("a session");
+    let entry = session.read().entry(session.leaf().expect("an entry")).expect("the file").expect("an entry");
+    let path = PathBuf::from(FILE.replace(".jsonl", ".unsaved.jsonl"));
+    let before = b"{\"type\":\"earlier\"}\n";
+    world.fs.put(&path, before);
+    for at in 1.. {
+        let calls = world.fs.calls();
+        world.fs.fail_at(at, Fault::NoSpace);
+        let written = write_unsaved(&world.fs, Path::new(FILE), std::slice::from_ref(&entry));
+        world.fs.heal();
+        let bytes = world.fs.get(&path).expect("what was there stays");
+        assert!(bytes.starts_with(before), "{at}: {written:?}");
+        if written.is_ok() && world.fs.calls() - calls < at {
+            assert_eq!(world.fs.after_crash(PowerCut::DropsAll).get(&path), Some(bytes));
+            break;
+        }
+    }
+    let (folder, mut refused) = (Path::new("/tmp"), 0);
+    world.fs.put(&folder.join("somebody"), b"");
+    for at in 1.. {
+        let calls = world.fs.calls();
+        world.fs.fail_at(at, Fault::NoSpace);
+        let written = write_unsaved_in(&world.fs, folder, Path::new(FILE), std::slice::from_ref(&entry));
+        world.fs.heal();
+        match written {
+            Ok(_) if world.fs.calls() - calls < at => break,
+            Ok(path) => world.fs.take(&path),
+            Err(_) => {
+                refused += 1;
+                assert_eq!(world.fs.names().iter().filter(|path| path.starts_with(folder)).count(), 1, "{at}");
+            }
+        }
+    }
+    assert!(refused > 1, "{refused}");
 }
 
 #[test]

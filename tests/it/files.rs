@@ -3,7 +3,8 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use pi_sessions::storage::handle::Session;
 use pi_sessions::storage::jsonl::follow::Follower;
 use pi_sessions::storage::jsonl::{JsonlStorage, write_unsaved};
 use pi_sessions::storage::lock::{OwnerLock, lock_path};
-use pi_sessions::storage::repair::{IfHeld, repair_file};
+use pi_sessions::storage::repair::{IfHeld, plan_repair, repair_file};
 use pi_sessions::storage::repo::{Layout, NewSession, Repo};
+use pi_sessions::storage::trash::{Trash, TrashedFile};
 use pi_sessions::storage::{Durability, RandomIds, StorageError, SystemClock};
 use tempfile::TempDir;
 
@@ -120,6 +122,8 @@ fn a_session_that_is_a_link_is_appended_to_and_nothing_else() {
         let before = fs::read(&real).expect("the file");
         let is_link = |error: &StorageError| matches!(error, StorageError::IsALink(link) if *link == path);
         assert!(is_link(&repo.delete(&path).expect_err("a link")));
+        assert!(is_link(&plan_repair(&std_fs(), &path).expect_err("a link")));
+        assert!(is_link(&repair_file(&std_fs(), &path, IfHeld::Refuse).expect_err("a link")));
         assert!(is_link(&repo.relocate(&path, "/q").expect_err("a link")));
         assert!(is_link(&repo.relocate(&path, "/p").expect_err("a link")));
         let mut session = repo.open(&path).expect("it is read");
@@ -352,12 +356,48 @@ fn a_shortened_or_changed_file_is_read_anew() {
     fs::write(&path, changed).expect("a changed file");
     append(&mut session, "three");
     assert_eq!(names(&session), ["e1", "2wo", "three"]);
+    // The last entry is another one now, of the same length.
+    let leaf = session.leaf_id().expect("a leaf");
+    let changed = fs::read_to_string(&path).expect("the file").replace(leaf.as_str(), "ffffffff").replace("three", "3hree");
+    fs::write(&path, changed).expect("a changed file");
+    session.refresh().expect("it is the same session");
+    assert_eq!(session.leaf_id().expect("a leaf").as_str(), "ffffffff");
     // Cut in the middle of a line, and longer than before.
     let longer = format!("{H}\n{E}\n{}\n{{\"torn", E.replace("e1", "e2").replace("null", "\"e1\""));
     fs::write(&path, &longer).expect("a file");
     append(&mut session, "four");
     assert_eq!(names(&session), ["e1", "e2", "four"]);
     assert!(fs::read_to_string(&path).expect("the file").starts_with(&format!("{longer}\n{{")));
+}
+
+#[test]
+fn a_burst_sees_what_a_program_without_a_lock_writes() {
+    let (_root, repo, path) = place(&[H, E]);
+    let mut session = repo.open(&path).expect("a session");
+    let append = |session: &mut Session| session.append(name("mine"), Durability::Unsynced).map(drop).expect("an append");
+    for round in 0..30 {
+        let parent_of_leaf = |session: &Session| {
+            let leaf = session.leaf().expect("a leaf");
+            session.tree().parent_id(leaf).expect("a parent").to_string()
+        };
+        (0..12).for_each(|_| append(&mut session));
+        let leaf = session.leaf_id().expect("a leaf");
+        let theirs = E.replace("e1", &format!("{round:08}")).replace("null", &format!("\"{leaf}\"")) + "\n";
+        fs::OpenOptions::new().append(true).open(&path).and_then(|mut file| file.write_all(theirs.as_bytes())).expect("room");
+        append(&mut session);
+        assert_eq!(parent_of_leaf(&session), format!("{round:08}"));
+        (0..12).for_each(|_| append(&mut session));
+        // Another last line of the same length.
+        let (leaf, other) = (session.leaf_id().expect("a leaf"), format!("f{round:07}"));
+        assert_eq!(leaf.as_str().len(), other.len());
+        let text = fs::read_to_string(&path).expect("the file");
+        let file = fs::OpenOptions::new().write(true).open(&path).expect("the file");
+        for (old, new) in [(leaf.as_str(), &*other), ("mine", "mina")] {
+            file.write_all_at(new.as_bytes(), text.rfind(old).expect("its line") as u64).expect("room");
+        }
+        append(&mut session);
+        assert_eq!(parent_of_leaf(&session), other);
+    }
 }
 
 #[test]
@@ -525,6 +565,45 @@ fn bad_bytes_in_a_line_that_is_migrated_are_found() {
         assert_eq!(bad(check_file(repo.fs(), &path).expect("a session")), [2]);
         repair_file(repo.fs(), &path, IfHeld::Refuse).expect("a repair");
         assert_eq!(bad(check_file(repo.fs(), &path).expect("a session")), [0_u64; 0]);
+    }
+}
+
+/// A trash in a folder.
+struct FolderTrash(PathBuf, PathBuf);
+
+impl Trash for FolderTrash {
+    fn put(&self, path: &Path) -> std::io::Result<()> {
+        fs::rename(path, &self.0)
+    }
+
+    fn items(&self) -> std::io::Result<Vec<TrashedFile>> {
+        let (original, content) = (self.1.clone(), self.0.clone());
+        Ok(vec![TrashedFile { original, content, deleted_ms: 1, ..TrashedFile::default() }])
+    }
+
+    fn take(&self, file: &TrashedFile, to: &Path) -> std::io::Result<()> {
+        fs::rename(&file.content, to)
+    }
+}
+
+#[test]
+fn what_comes_back_from_the_trash_is_found_by_its_link_and_there_for_good() {
+    let (root, _, path) = place(&[H, E]);
+    let link = root.path().join("link");
+    symlink(path.parent().expect("a folder"), &link).expect("a link");
+    let linked = link.join(path.file_name().expect("a name"));
+    let fs = CountingFs::default();
+    let repo = settled_repo(Arc::new(fs.clone()), root.path());
+    // The trash may have noted the one or the other.
+    for (noted, asked) in [(&path, &linked), (&linked, &path)] {
+        let trash = FolderTrash(root.path().join("trashed"), noted.clone());
+        repo.discard(&path, &trash).expect("it goes");
+        assert!(!path.exists());
+        let session = repo.find_trashed(asked, &trash).expect("the trash").expect("it is found");
+        fs.take_calls();
+        repo.restore(&session, None, &trash).expect("it comes back");
+        assert!(path.exists());
+        assert!(fs.take_calls().contains(&("sync folder", 0)), "its name is durable");
     }
 }
 

@@ -120,6 +120,25 @@ fn message(id: usize, text: &str) -> String {
     )
 }
 
+fn append(path: &Path, line: &str) {
+    fs::OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(line.as_bytes())).expect("an append");
+}
+
+/// The store with this name.
+fn store_in(cache: &Path, name: &str) -> rusqlite::Connection {
+    let is_it = |path: &PathBuf| {
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+        file_name.starts_with(name) && file_name.ends_with(".sqlite")
+    };
+    let path = cache_files(cache).into_iter().find(is_it).expect("a store");
+    rusqlite::Connection::open(path).expect("a store")
+}
+
+/// What a query gives of the store with this name.
+fn number_in(cache: &Path, store: &str, query: &str) -> i64 {
+    store_in(cache, store).query_row(query, [], |row| row.get(0)).expect("a number")
+}
+
 /// A root of ten sessions of a hundred messages.
 fn ten_sessions(root: &Path) -> Vec<PathBuf> {
     fs::create_dir_all(root.join("--c--")).expect("a folder");
@@ -177,6 +196,26 @@ fn another_file_of_the_same_length_and_time_is_read() {
 }
 
 #[test]
+fn what_changed_before_the_end_is_read_though_the_end_is_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let files = ten_sessions(&root);
+    let repo = settled_repo(Arc::new(StdFs), &root);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    check(&repo, &cache).expect("they agree");
+    for (in_place, is_longer) in [(true, false), (false, true), (false, false)] {
+        let mut text = fs::read_to_string(&files[0]).expect("a file").replacen(r#""type":"message""#, r#""type":"unknown""#, 1);
+        if is_longer {
+            text += &message(100, "appended");
+        }
+        let path = if in_place { files[0].clone() } else { root.join("other") };
+        fs::write(&path, text).expect("a file");
+        fs::rename(&path, &files[0]).expect("a file");
+        check(&repo, &cache).expect("they agree");
+    }
+}
+
+#[test]
 fn a_file_that_was_changed_just_before_it_was_read_is_read_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("root");
@@ -187,6 +226,12 @@ fn a_file_that_was_changed_just_before_it_was_read_is_read_again() {
     repo.list_cached(&cache, &|_| {}).expect("a root");
     fs.take();
     repo.list_cached(&cache, &|_| {}).expect("a root");
+    assert_eq!(fs.take().into_keys().collect::<Vec<_>>(), files);
+    // A report, too.
+    let repo = repo.with_cache(cache);
+    report(&repo, None);
+    fs.take();
+    report(&repo, None);
     assert_eq!(fs.take().into_keys().collect::<Vec<_>>(), files);
 }
 
@@ -253,14 +298,18 @@ fn a_cache_of_another_version_is_made_anew() {
     let files = cache_files(&folder.path().join("cache"));
     let stores: Vec<_> = files.iter().filter(|path| path.extension().is_some_and(|end| end == "sqlite")).collect();
     assert_eq!(stores.len(), 2, "one for lists and one for reports: {files:?}");
-    for version in [1u32, 99] {
+    let versions = || ["list", "usage"].map(|name| number_in(&folder.path().join("cache"), name, "PRAGMA user_version"));
+    let ours = versions();
+    for version in [77u32, 99] {
         for path in &stores {
             let mut bytes = fs::read(path).expect("a file");
             // Where SQLite keeps the version that its user gives.
             bytes[60..64].copy_from_slice(&version.to_be_bytes());
             fs::write(path, bytes).expect("a file");
         }
+        assert_ne!(versions(), ours);
         check(&repo, &cache).expect("they agree");
+        assert_eq!(versions(), ours);
     }
 }
 
@@ -282,16 +331,119 @@ fn what_was_deleted_is_not_kept() {
     assert_eq!(holds_it(), 2, "the list and the report keep the name");
     fs::remove_file(&files[0]).expect("a file");
     check(&repo, &cache).expect("they agree");
-    let rows = |store: &str, count: &str| -> i64 {
-        let files = cache_files(&folder.path().join("cache"));
-        let name = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(store));
-        let path = files.iter().find(|path| name(path)).expect("a store");
-        rusqlite::Connection::open(path).and_then(|store| store.query_row(count, [], |row| row.get(0))).expect("a count")
-    };
+    let rows = |store: &str, count: &str| number_in(&folder.path().join("cache"), store, count);
     assert_eq!(rows("usage", "SELECT count(*) FROM session"), 9);
     let list = "SELECT count(*) FROM folder WHERE instr(records, CAST('a secret' AS BLOB)) > 0";
     assert_eq!(rows("list", list), 0);
+    assert_eq!(rows("list", "SELECT count(*) FROM changed"), 0);
     assert_eq!(rows("list", "SELECT count(*) FROM tree"), 9);
+    // A damaged batch is written anew.
+    let store = store_in(&folder.path().join("cache"), "list");
+    store.execute("UPDATE folder SET records = zeroblob(20)", []).expect("room");
+    drop(store);
+    check(&repo, &cache).expect("they agree");
+    assert_eq!(rows("list", "SELECT (SELECT length(records) > 1000 FROM folder) * 10 + (SELECT count(*) FROM changed)"), 10);
+    // A whole folder, of which there are a batch and a record beside it.
+    append(&files[1], &message(100, "appended"));
+    check(&repo, &cache).expect("they agree");
+    assert_eq!(rows("list", "SELECT (SELECT count(*) FROM folder) * 10 + (SELECT count(*) FROM changed)"), 11);
+    fs::remove_dir_all(root.join("--c--")).expect("a folder");
+    check(&repo, &cache).expect("they agree");
+    for table in ["folder", "changed", "tree"] {
+        assert_eq!(rows("list", &format!("SELECT count(*) FROM {table}")), 0, "{table}");
+    }
+}
+
+#[test]
+fn files_that_are_gone_at_either_end_are_forgotten_and_no_other_is_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let files = ten_sessions(&root);
+    let fs = CountingFs::default();
+    let repo = settled_repo(Arc::new(fs.clone()), &root);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    repo.list_cached(&cache, &|_| {}).expect("a root");
+    // At first there is no batch, and then there is one.
+    for (gone, left) in [0, 9, 1, 8].into_iter().zip([9, 8, 7, 6]) {
+        append(&files[5], &message(200 + gone, "appended"));
+        repo.list_cached(&cache, &|_| {}).expect("a root");
+        fs::remove_file(&files[gone]).expect("a file");
+        fs.take();
+        for _ in 0..2 {
+            assert_eq!(repo.list_cached(&cache, &|_| {}).expect("a root").sessions.len(), left);
+        }
+        assert_eq!(fs.take(), [].into(), "{gone}");
+        let trees = number_in(&folder.path().join("cache"), "list", "SELECT count(*) FROM tree");
+        assert_eq!(trees, left as i64, "{gone}");
+    }
+}
+
+#[test]
+fn what_lies_beside_a_batch_goes_into_it_when_it_is_much() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let files = ten_sessions(&root);
+    let fs = CountingFs::default();
+    let repo = settled_repo(Arc::new(fs.clone()), &root);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    let lie_beside = |sessions: usize| {
+        assert_eq!(repo.list_cached(&cache, &|_| {}).expect("a root").sessions.len(), sessions);
+        fs.take();
+        repo.list_cached(&cache, &|_| {}).expect("a root");
+        assert_eq!(fs.take(), [].into());
+        number_in(&folder.path().join("cache"), "list", "SELECT count(*) FROM changed")
+    };
+    assert_eq!(lie_beside(10), 10);
+    for number in 10..70 {
+        fs::copy(&files[0], root.join("--c--").join(format!("t_{number}.jsonl"))).expect("a copy");
+    }
+    assert_eq!(lie_beside(70), 0);
+    append(&files[3], &message(100, "appended"));
+    assert_eq!(lie_beside(70), 1);
+}
+
+#[test]
+fn a_store_that_is_found_damaged_when_it_is_used_is_made_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let files = ten_sessions(&root);
+    let fs = CountingFs::default();
+    let repo = settled_repo(Arc::new(fs.clone()), &root).with_cache(ListingCache::new(folder.path().join("cache")));
+    let list = || assert_eq!(repo.sessions(&|_| {}).expect("a root").sessions.len(), 10);
+    let add_up = || drop(report(&repo, None));
+    let tables: [(&str, &str, &dyn Fn()); 2] = [("list", "tree", &list), ("usage", "session", &add_up)];
+    for (store, table, look) in tables {
+        look();
+        store_in(&folder.path().join("cache"), store).execute(&format!("DROP TABLE {table}"), []).expect("a table");
+        append(&files[0], &message(100, "appended"));
+        // One that finds out, and one that fills it again.
+        look();
+        look();
+        fs.take();
+        look();
+        assert_eq!(fs.take(), [].into(), "{store}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_told_and_not_remembered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    let files = ten_sessions(&root);
+    let fs = CountingFs::default();
+    let repo = settled_repo(Arc::new(fs.clone()), &root);
+    let cache = ListingCache::new(folder.path().join("cache"));
+    // One that was deleted since its folder was read is no file that was left out.
+    for (kind, skipped) in [(std::io::ErrorKind::NotFound, 0), (std::io::ErrorKind::Other, 1)] {
+        fs.refuse(Some((&files[2], kind)));
+        for listing in [repo.list(&|_| {}), repo.list_cached(&cache, &|_| {})] {
+            let listing = listing.expect("a root");
+            assert_eq!((listing.sessions.len(), listing.skipped.len()), (9, skipped), "{kind}");
+        }
+    }
+    fs.refuse(None);
+    check(&repo, &cache).expect("they agree");
+    assert_eq!(repo.list_cached(&cache, &|_| {}).expect("a root").sessions.len(), 10);
 }
 
 #[test]

@@ -329,3 +329,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -279,4 +279,22 @@ mod tests {
         list.remove(Path::new("/2.jsonl"));
         assert_eq!(list.selected().map(|item| &*item.title), Some("d"));
     }
+
+    #[test]
+    fn a_title_tells_more_than_a_folder() {
+        let mut list = list(&["plain", "tone of doors", "t-o-d-o"]);
+        list.set_all_folders(true);
+        list.narrow("todo");
+        assert_eq!(titles(&list).split(", ").last(), Some("plain"));
+    }
+
+    #[test]
+    fn where_nobody_spoke_a_name_is_enough() {
+        let mut list = list(&["a", "b", "Nc", "d", "e"]);
+        list.set_items(list.items().iter().cloned().map(|item| Item { is_empty: true, is_here: true, ..item }).collect());
+        assert_eq!(titles(&list), "Nc");
+        list.keep(Some(Path::new("/4.jsonl")));
+        list.narrow("");
+        assert_eq!(titles(&list), "Nc, e");
+    }
 }

@@ -124,6 +124,8 @@ fn ids_and_parents_that_do_not_fit_are_found() {
     check(&[&user("a", "-"), &user("c", "b"), &user("d", "c")], "3 missingParent");
     check(&[&user("x", "y"), &user("y", "x"), &user("z", "y")], "2 cycle");
     check(&[&user("s", "s"), &user("a", "-")], "2 cycle");
+    // Told at the first line of the ring, also where the way in is another one.
+    check(&[&user("z", "y"), &user("x", "y"), &user("y", "x")], "3 cycle");
     check(&[&user("a", "-"), &user("a", "b"), &user("b", "a")], "2 duplicateId, 3 cycle");
     // A parent may come later.
     check(&[&user("b", "a"), &user("a", "-")], "");
@@ -209,6 +211,13 @@ fn what_names_nothing_is_found() {
 }
 
 #[test]
+fn what_a_long_record_names_is_looked_for_too() {
+    let compaction = r#""compaction","summary":"s","firstKeptEntryId":"gone""#;
+    let long = compaction.replace("\"s\"", &format!("\"{}\"", "s".repeat(MAX_HELD_TWICE)));
+    check(&[&user("a", "-"), &other("b", "a", &long)], "3 danglingFirstKeptEntryId");
+}
+
+#[test]
 fn a_call_is_open_where_the_conversation_goes_on_without_its_result() {
     let start = [user("u", "-"), calls("t", "u", &["c", "d"])];
     let check_calls = |more: &[String], expect: &str| {
@@ -267,10 +276,14 @@ fn what_is_around_the_file_is_noted() {
     };
     assert_eq!(kinds(&path), "cwdGone fileNameDiffers");
     if cfg!(unix) {
-        StdFs.open(&path, OpenFor::Append).expect("the file").set_mode(0o644).expect("it is ours");
-        assert_eq!(kinds(&path), "loosePermissions cwdGone fileNameDiffers");
+        for mode in [0o644, 0o640, 0o604] {
+            StdFs.open(&path, OpenFor::Append).expect("the file").set_mode(mode).expect("it is ours");
+            assert_eq!(kinds(&path), "loosePermissions cwdGone fileNameDiffers", "{mode:o}");
+        }
     }
-    for (name, expect) in [("----", ""), ("--no-such-folder--", ""), ("--no-other--", "cwdDiffers "), ("plain", "")] {
+    for (name, expect) in
+        [("----", ""), ("--no-such-folder--", ""), ("--No-Such-Folder--", ""), ("--no-other--", "cwdDiffers "), ("plain", "")]
+    {
         let below = folder.path().join(name);
         StdFs.create_dir_all(&below).expect("a folder");
         let path = below.join("x_s.jsonl");

@@ -384,6 +384,7 @@ fn decode_id(input: &mut Reader<'_>, is_packed: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::fs::FileKind;
 
     fn record(found: Found) -> FileRecord {
         let key = FileKey { len: 300, modified_ns: -5, changed_ns: 7, identity: (1, u64::MAX), is_settled: true };
@@ -406,6 +407,30 @@ mod tests {
     fn all() -> Vec<(&'static [u8], FileRecord)> {
         let found = [session(), Found::Empty, session(), Found::NotASession, Found::Format4];
         [&b"a"[..], b"", b"c\xff", b"d", b"e"].into_iter().zip(found.map(record)).collect()
+    }
+
+    #[test]
+    fn a_key_is_of_a_file_of_which_nothing_changed() {
+        let FileRecord { key, .. } = record(Found::Empty);
+        let meta = FileMeta {
+            len: key.len,
+            modified_ns: key.modified_ns,
+            changed_ns: key.changed_ns,
+            identity: key.identity,
+            mode: 0o600,
+            kind: FileKind::File,
+        };
+        assert!(key.is_of(&meta));
+        assert!(key.is_of(&FileMeta { mode: 0o644, ..meta }), "a mode says nothing of the content");
+        let others = [
+            FileMeta { len: 301, ..meta },
+            FileMeta { modified_ns: 5, ..meta },
+            FileMeta { changed_ns: 8, ..meta },
+            FileMeta { identity: (2, u64::MAX), ..meta },
+            FileMeta { identity: (1, 1), ..meta },
+        ];
+        others.iter().for_each(|other| assert!(!key.is_of(other), "{other:?}"));
+        assert!(!FileKey { is_settled: false, ..key }.is_of(&meta), "a change may not have shown");
     }
 
     #[test]

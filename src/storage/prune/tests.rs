@@ -140,6 +140,8 @@ fn empty_sessions_go_alone() {
     let mut sessions =
         vec![fork("full", None, 1), empty("a", Some("/r/T_full.jsonl"), 1), empty("b", None, 200), empty("broken", None, 1)];
     sessions[3].damaged_lines = 1;
+    // Of what a tool said alone nobody made a conversation, and still it is something.
+    sessions.push(SessionSummary { message_count: 1, ..empty("tools", None, 1) });
     let options = PruneOptions { before_ms: None, only_empty: true };
     assert_eq!(planned(&sessions, options, &[], &["full"]), ["a 0", "b 1", "broken 2 damaged"]);
     assert_eq!(

@@ -149,6 +149,31 @@ fn a_line_that_names_its_id_twice_stays_the_entry_that_it_was() {
 }
 
 #[test]
+fn a_new_id_is_none_that_something_is_named_by() {
+    let without = r#"{"type":"x","timestamp":"t"}"#;
+    let (_, after) = repair_bytes([HEADER, &user("a", "-"), without].join("\n").as_bytes());
+    let (_folder, path) = file("t.jsonl", &after);
+    let session = open(&path);
+    let given = session.tree().id(session.tree().leaf().expect("an entry"));
+    // What hangs from an entry that was lost must not hang from another one now.
+    let lost = user("c", given.as_str());
+    let (done, _) = repair_bytes([HEADER, &user("a", "-"), without, &lost].join("\n").as_bytes());
+    assert_eq!(done, "3 giveId, 4 rehang");
+}
+
+#[test]
+fn what_is_done_twice_in_a_line_is_told_once() {
+    let odd = |id: &str, parent: &str| user(id, parent).replace(r#""content":""#, "\"content\":\"\u{1}");
+    let mended = |id: &str, parent: &str| user(id, parent).replace(r#""content":""#, r#""content":"\u0001"#);
+    let fused = odd("a", "-") + &odd("b", "a");
+    check(&[fused.as_bytes()], "2 splitLine, 2 escapeControls", &[&mended("a", "-"), &mended("b", "a")]);
+    let bad = |line: &str| [&line.as_bytes()[..line.len() - 1], b",\"x\":\"\xff\"}"].concat();
+    let both = [bad(&odd("a", "-")), bad(&odd("b", "a"))].concat();
+    let lines = [with(&mended("a", "-"), "\"x\":\"\u{fffd}\""), with(&mended("b", "a"), "\"x\":\"\u{fffd}\"")];
+    check(&[&both], "2 splitLine, 2 replaceBadBytes, 2 escapeControls", &[&lines[0], &lines[1]]);
+}
+
+#[test]
 fn a_parent_that_was_never_written_is_bridged_to_the_line_before() {
     let (a, c, d) = (user("a", "-"), user("c", "gone"), user("d", "c"));
     let hung = with(&user("c", "a"), r#""repairedParentId":"gone""#);
@@ -236,6 +261,10 @@ fn an_orphan_is_never_hung_on_what_hangs_from_it() {
 fn parent_cycles_are_cut_at_their_first_line() {
     let (x, y) = (user("x", "y"), user("y", "x"));
     check(&[x.as_bytes(), y.as_bytes()], "2 cutRing", &[&with(&user("x", "-"), r#""repairedParentId":"y""#), &y]);
+    // Also where the way into the ring is another line.
+    let z = user("z", "y");
+    let cut = with(&user("x", "-"), r#""repairedParentId":"y""#);
+    check(&[z.as_bytes(), x.as_bytes(), y.as_bytes()], "3 cutRing", &[&z, &cut, &y]);
     let (a, s) = (user("a", "-"), user("s", "s"));
     check(&[a.as_bytes(), s.as_bytes()], "3 cutRing", &[&a, &with(&user("s", "a"), r#""repairedParentId":"s""#)]);
     // The id `a` twice, the second one below b, which hangs from the first.

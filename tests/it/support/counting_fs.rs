@@ -16,8 +16,11 @@ type Counts = Arc<Mutex<BTreeMap<PathBuf, u64>>>;
 /// The calls that appends make, in order, and how many bytes were asked for.
 type Calls = Arc<Mutex<Vec<(&'static str, usize)>>>;
 
+/// A file that is not opened, and why.
+type Refused = Arc<Mutex<Option<(PathBuf, io::ErrorKind)>>>;
+
 #[derive(Clone, Debug, Default)]
-pub struct CountingFs(Counts, Calls);
+pub struct CountingFs(Counts, Calls, Refused);
 
 #[derive(Debug)]
 struct CountingFile {
@@ -39,6 +42,11 @@ impl CountingFs {
         std::mem::take(&mut *self.1.lock().expect("no test panics while it counts"))
     }
 
+    /// Opens this file no more, or all of them again.
+    pub fn refuse(&self, file: Option<(&Path, io::ErrorKind)>) {
+        *self.2.lock().expect("no test panics while it counts") = file.map(|(path, kind)| (path.to_owned(), kind));
+    }
+
     /// What was read since the last call.
     pub fn take(&self) -> BTreeMap<PathBuf, u64> {
         std::mem::take(&mut *self.0.lock().expect("no test panics while it counts"))
@@ -47,6 +55,10 @@ impl CountingFs {
 
 impl Fs for CountingFs {
     fn open(&self, path: &Path, how: OpenFor) -> io::Result<Arc<dyn FsFile>> {
+        let refused = self.2.lock().expect("no test panics while it counts").clone();
+        if let Some((_, kind)) = refused.filter(|(refused, _)| refused == path) {
+            return Err(kind.into());
+        }
         Ok(Arc::new(CountingFile {
             inner: StdFs.open(path, how)?,
             path: path.to_owned(),
@@ -77,6 +89,7 @@ impl Fs for CountingFs {
         StdFs.remove_file(path)
     }
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.1.lock().expect("no test panics while it counts").push(("sync folder", 0));
         StdFs.sync_dir(path)
     }
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
