@@ -165,7 +165,7 @@ mod tests {
                 let all = std::panic::catch_unwind(std::panic::AssertUnwindSafe(all));
                 ended.send(all.is_err()).expect("the test listens");
             });
-            assert_eq!(end.recv_timeout(Duration::from_secs(10)), Ok(true), "{bad}");
+            assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(true), "{bad}");
         }
     }
 
