@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
+use tempfile::TempDir;
 
 use pi_sessions::session::entry::EntryKind;
 use pi_sessions::session::message::Message;
@@ -139,6 +140,28 @@ fn number_in(cache: &Path, store: &str, query: &str) -> i64 {
     store_in(cache, store).query_row(query, [], |row| row.get(0)).expect("a number")
 }
 
+/// Ten sessions in a root whose reads are counted, and an empty cache.
+struct Counted {
+    folder: TempDir,
+    root: PathBuf,
+    files: Vec<PathBuf>,
+    fs: CountingFs,
+    repo: Repo,
+    cache: ListingCache,
+}
+
+impl Counted {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("root");
+        let files = ten_sessions(&root);
+        let fs = CountingFs::default();
+        let repo = settled_repo(Arc::new(fs.clone()), &root);
+        let cache = ListingCache::new(folder.path().join("cache"));
+        Self { folder, root, files, fs, repo, cache }
+    }
+}
+
 /// A root of ten sessions of a hundred messages.
 fn ten_sessions(root: &Path) -> Vec<PathBuf> {
     fs::create_dir_all(root.join("--c--")).expect("a folder");
@@ -153,12 +176,7 @@ fn ten_sessions(root: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn after_an_append_only_the_new_bytes_are_read() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("root");
-    let files = ten_sessions(&root);
-    let fs = CountingFs::default();
-    let repo = settled_repo(Arc::new(fs.clone()), &root);
-    let cache = ListingCache::new(folder.path().join("cache"));
+    let Counted { folder: _folder, files, fs, repo, cache, .. } = Counted::new();
     repo.list_cached(&cache, &|_| {}).expect("a root");
     assert_eq!(fs.take().len(), 10);
     repo.list_cached(&cache, &|_| {}).expect("a root");
@@ -356,12 +374,7 @@ fn what_was_deleted_is_not_kept() {
 
 #[test]
 fn files_that_are_gone_at_either_end_are_forgotten_and_no_other_is_read_again() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("root");
-    let files = ten_sessions(&root);
-    let fs = CountingFs::default();
-    let repo = settled_repo(Arc::new(fs.clone()), &root);
-    let cache = ListingCache::new(folder.path().join("cache"));
+    let Counted { folder, files, fs, repo, cache, .. } = Counted::new();
     repo.list_cached(&cache, &|_| {}).expect("a root");
     // At first there is no batch, and then there is one.
     for (gone, left) in [0, 9, 1, 8].into_iter().zip([9, 8, 7, 6]) {
@@ -380,12 +393,7 @@ fn files_that_are_gone_at_either_end_are_forgotten_and_no_other_is_read_again() 
 
 #[test]
 fn what_lies_beside_a_batch_goes_into_it_when_it_is_much() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("root");
-    let files = ten_sessions(&root);
-    let fs = CountingFs::default();
-    let repo = settled_repo(Arc::new(fs.clone()), &root);
-    let cache = ListingCache::new(folder.path().join("cache"));
+    let Counted { folder, root, files, fs, repo, cache } = Counted::new();
     let lie_beside = |sessions: usize| {
         assert_eq!(repo.list_cached(&cache, &|_| {}).expect("a root").sessions.len(), sessions);
         fs.take();
@@ -427,12 +435,7 @@ fn a_store_that_is_found_damaged_when_it_is_used_is_made_anew() {
 
 #[test]
 fn a_file_that_cannot_be_opened_is_told_and_not_remembered() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("root");
-    let files = ten_sessions(&root);
-    let fs = CountingFs::default();
-    let repo = settled_repo(Arc::new(fs.clone()), &root);
-    let cache = ListingCache::new(folder.path().join("cache"));
+    let Counted { folder: _folder, files, fs, repo, cache, .. } = Counted::new();
     // One that was deleted since its folder was read is no file that was left out.
     for (kind, skipped) in [(std::io::ErrorKind::NotFound, 0), (std::io::ErrorKind::Other, 1)] {
         fs.refuse(Some((&files[2], kind)));
