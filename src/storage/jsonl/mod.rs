@@ -223,8 +223,14 @@ impl JsonlStorage {
     /// Puts what `fill` writes in the place of the file as it was opened. Returns the backup of the old bytes. `held` is
     /// the lock of the file, if the caller has it.
     pub(crate) fn replace_with(&self, held: Option<&FileLock>, fill: &mut rewrite::Fill<'_>) -> Result<PathBuf, StorageError> {
-        let own = if held.is_some() { None } else { Some(self.lock()?) };
-        let Some(lock) = held.or(own.as_ref()) else { return Err(StorageError::Replaced(self.path.clone())) };
+        let own;
+        let lock = match held {
+            Some(lock) => lock,
+            None => {
+                own = self.lock()?;
+                &own
+            }
+        };
         rewrite::replace_file(&*self.fs, &self.path, lock, self.index.len, fill)
     }
 
